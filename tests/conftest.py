@@ -1,0 +1,21 @@
+"""What holds for every test: the option --slow and the closing line about stores. No fixtures live here."""
+
+import pytest
+
+from tests.stores_tested import StoresTested
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the slow tests too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(StoresTested(), "stores-tested")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]

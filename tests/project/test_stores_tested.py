@@ -1,0 +1,108 @@
+"""The closing line about stores tells the truth, in one process and in several."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.stores_tested import StoresTested, has_landed, what_runs_here
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CONFTEST = """
+from pathlib import Path
+from tests.stores_tested import StoresTested
+
+def pytest_configure(config):
+    config.pluginmanager.register(StoresTested(Path(__file__).parent / "stores"), "stores-tested")
+"""
+
+SUITE = """
+import pytest
+
+@pytest.mark.store("memory")
+class TestMemory:
+    def test_works(self): pass
+
+@pytest.mark.store("sqlite")
+@pytest.mark.parametrize("n", [1, 2])
+def test_sqlite(n): pass
+
+@pytest.mark.store("redis")
+def test_redis(): pytest.skip("no server was found")
+
+@pytest.mark.store("mariadb")
+def test_mariadb(): assert False
+
+def test_of_no_store(): pass
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeini(f"[pytest]\npythonpath = {ROOT}\nmarkers = store(name)\naddopts = -p no:cacheprovider")
+    pytester.makeconftest(CONFTEST)
+    for store in ("memory", "sqlite", "redis", "mariadb", "mongodb"):
+        path = pytester.path / "stores" / f"{store}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    return pytester
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_the_closing_line_names_what_was_tested_and_why_the_rest_was_not(suite, processes):
+    suite.makepyfile(SUITE)
+
+    result = suite.runpytest_subprocess("-n", processes)
+
+    assert result.outlines[-1] == (
+        "4 passed, 1 failed, 1 skipped; stores tested: memory, sqlite; failed: mariadb; "
+        "not tested here: postgresql, dynamodb, cassandra (planned: the store has not landed), "
+        "redis (no server was found), mongodb (none of its tests ran)"
+    )
+
+
+def test_the_normal_closing_line_of_pytest_comes_just_before(suite):
+    suite.makepyfile("def test_it(): pass")
+
+    result = suite.runpytest_subprocess()
+
+    assert "= 1 passed in" in result.outlines[-2]
+    assert result.outlines[-1].startswith("1 passed; stores tested: none; not tested here: ")
+
+
+def test_a_store_that_the_design_does_not_know_is_an_error(suite):
+    suite.makepyfile("import pytest\n@pytest.mark.store('sqlight')\ndef test_it(): pass")
+
+    result = suite.runpytest_subprocess()
+
+    assert result.ret != 0
+    assert "'sqlight' is not a store" in "\n".join(result.outlines + result.errlines)
+
+
+def test_a_store_has_landed_as_a_module_or_as_a_package(tmp_path):
+    (tmp_path / "redis.py").touch()
+    (tmp_path / "cassandra").mkdir()
+    (tmp_path / "cassandra" / "__init__.py").touch()
+
+    landed = [store for store in ("redis", "cassandra", "mongodb") if has_landed(store, tmp_path)]
+
+    assert landed == ["redis", "cassandra"]
+
+
+def test_the_overview_tells_built_in_from_server_from_planned(tmp_path):
+    for store in ("memory", "redis"):
+        (tmp_path / f"{store}.py").touch()
+
+    overview = dict(what_runs_here(tmp_path))
+
+    assert overview["memory"] == "built in"
+    assert overview["redis"] == "needs a server"
+    assert overview["sqlite"] == overview["cassandra"] == "planned: the store has not landed"
+
+
+def test_a_store_with_a_failure_does_not_count_as_tested():
+    plugin = StoresTested()
+    plugin.passed["memory"] = 5
+    plugin.failed["memory"] = 1
+
+    assert plugin.sentence().startswith("stores tested: none; failed: memory; ")
