@@ -1,0 +1,132 @@
+"""Runs the blocks of one page, top to bottom, as a reader would who tries everything in an empty folder.
+
+Python blocks of a page share one namespace and one event loop, and may await at top level. Lines that start
+with `$ onefold` in console and sh blocks are run by a shell; they must exit with 0, or with the code in a
+closing comment such as `# exit 3`. TOML blocks must parse. Other blocks are for the eye only. It must not
+swallow anything: whatever goes wrong leaves as an exception that names page and line.
+"""
+
+import ast
+import asyncio
+import inspect
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from tests.docs.pages import Block, blocks
+
+__all__ = ["Broken", "commands", "run_page"]
+
+EXIT = re.compile(r"\s#.*\bexit (?P<code>\d+)\s*$")
+
+
+class Broken(AssertionError):
+    """A block of a page does not do what the page says."""
+
+    def __init__(self, page: str, line: int, problem: str) -> None:
+        super().__init__(f"{page}:{line}: {problem}")
+
+
+def run_page(name: str, text: str) -> int:
+    """Run a page in the current folder and say how many of its blocks were run or parsed."""
+    module = ModuleType("snippet")
+    # Classes look up the names in their annotations through their module.
+    sys.modules[module.__name__] = module
+    try:
+        with asyncio.Runner() as loop:
+            reader = Reader(name, loop, module)
+            return sum(reader.try_out(block) for block in blocks(text))
+    finally:
+        del sys.modules[module.__name__]
+
+
+@dataclass
+class Reader:
+    """Somebody who tries out one page."""
+
+    page: str
+    loop: asyncio.Runner
+    module: ModuleType
+
+    def try_out(self, block: Block) -> bool:
+        match block.language:
+            case "python":
+                self.run_python(block)
+            case "toml":
+                self.parse_toml(block)
+            case "console" | "sh":
+                return self.run_commands(block)
+            case _:
+                return False
+        return True
+
+    def run_python(self, block: Block) -> None:
+        # Empty lines before it make tracebacks show the line of the page.
+        source = "\n" * (block.line - 1) + block.text
+        try:
+            code = compile(source, self.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            outcome = eval(code, vars(self.module))
+            if inspect.iscoroutine(outcome):
+                self.loop.run(outcome)
+        except (Exception, SystemExit) as error:
+            raise Broken(
+                self.page, line_of(error, self.page, block), f"{type(error).__name__}: {error}"
+            ) from error
+
+    def parse_toml(self, block: Block) -> None:
+        try:
+            tomllib.loads(block.text)
+        except tomllib.TOMLDecodeError as error:
+            raise Broken(self.page, block.line, f"TOML: {error}") from error
+
+    def run_commands(self, block: Block) -> bool:
+        found = list(commands(block))
+        for line, command, expected in found:
+            done = in_shell(command)
+            if done.returncode != expected:
+                problem = f"exit code {done.returncode} instead of {expected}: {command}\n{done.stdout}"
+                raise Broken(self.page, line, problem)
+        return bool(found)
+
+
+def commands(block: Block) -> Iterator[tuple[int, str, int]]:
+    """Give line, command and expected exit code of each `$ onefold …`; a backslash continues a line."""
+    text = re.sub(r"\\\n", lambda _: "\\\0", block.text)
+    line = block.line
+    for command in text.splitlines():
+        if command.startswith("$ onefold"):
+            whole = command[2:].replace("\0", "\n")
+            exit_ = EXIT.search(whole)
+            yield line, whole, int(exit_["code"]) if exit_ else 0
+        line += 1 + command.count("\0")
+
+
+def in_shell(command: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def line_of(error: BaseException, page: str, block: Block) -> int:
+    """Give the innermost line of the page that the error passed, or the block's first."""
+    if isinstance(error, SyntaxError) and error.filename == page and error.lineno:
+        return error.lineno
+    line, trace = block.line, error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == page:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
