@@ -1,0 +1,52 @@
+"""What people did to a key, kept beside it: one entry per key, the latest acts only.
+
+It must not decide what an operator may do; it remembers that it was done, by whom, and on what.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from onefold.core.claims import Answer
+from onefold.core.entry import Change, Entry, Seen
+from onefold.core.flow import get
+from onefold.core.key import Key
+from onefold.core.protocol import ask
+
+SCOPE = "onefold.audit"
+LIMIT = 20
+
+
+def audit_key(key: Key) -> Key:
+    """Name the entry that remembers what people did to a key."""
+    return Key(SCOPE, key.id.hex())
+
+
+async def note(key: Key, act: dict[str, Any], token: str) -> None:
+    """Write an operator's act down, before it is done, so that none goes unseen."""
+    [seen] = await get([audit_key(key)])
+
+    def judge(_: int, change: Change, seen: Seen) -> Change | Answer:
+        if seen.entry and seen.entry.token == token:
+            return Answer("settled", seen.entry)
+        return _added(key, seen.entry, act, token)
+
+    await ask([_added(key, seen.entry, act, token)], judge)
+
+
+async def acts(key: Key) -> list[dict[str, Any]]:
+    """Read what people did to a key, the oldest first."""
+    [seen] = await get([audit_key(key)])
+    return _read(seen.entry)
+
+
+def _added(key: Key, entry: Entry | None, act: dict[str, Any], token: str) -> Change:
+    kept = [*_read(entry), act][-LIMIT:]
+    wanted = Entry("done", token=token, effect="idempotent", label=str(key)[:200], body=json.dumps(kept))
+    return Change(audit_key(key), entry.version if entry else None, wanted)
+
+
+def _read(entry: Entry | None) -> list[dict[str, Any]]:
+    acts: list[dict[str, Any]] = json.loads(entry.body) if entry and entry.body else []
+    return acts

@@ -1,0 +1,56 @@
+"""How far a source was read, and how a page moves that on.
+
+A cursor holds no ids: pages start *at* it, minus `lag`, and the ledger tells ties and repeats apart.
+It moves only past records that are accounted for, and never backwards without an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from onefold.core.terms import Seconds
+
+At = float | int
+Fate = Literal["done", "parked", "kept", "open"]
+"""What became of a record: *kept* stands in its entry for a later attempt, *open* is nobody's yet."""
+
+
+class Record(NamedTuple):
+    """Something a source showed us; `at` is its order value in the source."""
+
+    id: str
+    body: str
+    at: At
+    source: str = ""
+    retracts: str | None = None
+
+
+class Cursor(NamedTuple):
+    """Everything before `at` is accounted for; what is exactly at `at` may still be arriving."""
+
+    at: At | None = None
+
+
+def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]]) -> Cursor:
+    """Move a cursor up to the first record that is still open, or to the last one seen.
+
+    A record below the cursor is late, not old: it does not move the cursor back, and while it is open
+    the cursor stands still, or `lag` would one day no longer reach it.
+    """
+    reached, stopped = cursor.at, None
+    for at, fate in fates:
+        if fate == "open":
+            stopped = at if stopped is None else min(stopped, at)
+        if reached is None or at > reached:
+            reached = at
+    if stopped is not None and reached is not None:
+        reached = min(reached, stopped)
+    if reached is None or (cursor.at is not None and reached < cursor.at):
+        return cursor
+    return Cursor(reached)
+
+
+def start(cursor: Cursor, lag: Seconds = 0.0) -> At | None:
+    """Say where the next page starts, inclusive; None from the beginning."""
+    return None if cursor.at is None else cursor.at - lag

@@ -1,0 +1,121 @@
+"""What makes two records the same effect: a scope and its parts, digested before any store sees them.
+
+Keys come from the outside and may be hostile, and stores disagree about which texts are equal; so
+identity is a digest of length-prefixed bytes. Unicode is not normalised: two spellings are two keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+from shlex import quote
+
+from onefold.core.errors import Misconfigured
+
+Part = str | int
+
+LABEL_LENGTH = 200
+SCOPE_LENGTH = 128
+
+
+class Key:
+    """A scope and one or more parts; an int stands for its decimal text.
+
+    `id` is what stores know, `label` is for people (cut and escaped), `parts` is empty on a key
+    that came back from a store.
+    """
+
+    __slots__ = ("id", "label", "parts", "scope")
+
+    def __init__(self, scope: str, *parts: Part) -> None:
+        if not parts:
+            raise Misconfigured(f"a key in scope {scope!r} has no parts")
+        texts = [part if type(part) is str else _text(scope, part) for part in parts]
+        packed = [_prefix(scope)]
+        for text in texts:
+            if not text:
+                raise Misconfigured(f"a part of a key in scope {scope!r} is empty: {parts!r:.80}; a missing field?")
+            try:
+                raw = text.encode()
+            except UnicodeEncodeError:
+                raise Misconfigured(f"a part of a key in scope {scope!r} is not valid Unicode: {text!r:.80}") from None
+            packed.append(len(raw).to_bytes(8, "big"))
+            packed.append(raw)
+        self.scope = scope
+        self.parts: tuple[str, ...] = tuple(texts)
+        self.id = blake2b(b"".join(packed), digest_size=32).digest()
+        self.label = label(texts)
+
+    @classmethod
+    def stored(cls, scope: str, id: bytes, label: str) -> Key:
+        """Return the key a store knows, whose parts nobody remembers."""
+        key = cls.__new__(cls)
+        key.scope, key.id, key.label, key.parts = scope, id, label, ()
+        return key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    @property
+    def spelled(self) -> str:
+        """The key as arguments of a command line."""
+        if self.parts and all(part.isprintable() and len(part) <= LABEL_LENGTH for part in self.parts):
+            return " ".join(quote(word) for word in (self.scope, *self.parts))
+        return f"{quote(self.scope)} --id {self.id.hex()}"
+
+    def __str__(self) -> str:
+        return f"{self.scope}/{self.label}"
+
+    def __repr__(self) -> str:
+        return f"<Key {self}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Key.stored, (self.scope, self.id, self.label))
+
+
+def label(parts: Iterable[str]) -> str:
+    """Join parts for people: control characters and separators escaped, cut to a bounded length."""
+    shown: list[str] = []
+    room = LABEL_LENGTH
+    for part in parts:
+        piece = escaped(part[: room + 1])
+        shown.append(piece)
+        room -= len(piece) + 1
+        if room < 0:
+            break
+    text = "/".join(shown)
+    return text if len(text) <= LABEL_LENGTH else text[: LABEL_LENGTH - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    """Make text safe to print on one line: nothing in it can move a cursor, end a line or fake a separator."""
+    if text.isprintable() and "/" not in text and "\\" not in text:
+        return text
+    return "".join(_shown(char) for char in text)
+
+
+def _shown(char: str) -> str:
+    if char in "/\\":
+        return "\\" + char
+    return char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+
+
+def _text(scope: str, part: object) -> str:
+    if isinstance(part, str):
+        return str(part)
+    if isinstance(part, int) and not isinstance(part, bool):
+        return str(int(part))
+    raise Misconfigured(f"a key in scope {scope!r} has a part of type {type(part).__name__}: parts are str or int")
+
+
+@lru_cache(maxsize=1024)
+def _prefix(scope: object) -> bytes:
+    if not isinstance(scope, str) or not scope or len(scope) > SCOPE_LENGTH or not scope.isprintable():
+        raise Misconfigured(f"{scope!r:.80} is no scope: 1 to {SCOPE_LENGTH} printable characters are")
+    raw = scope.encode()
+    return len(raw).to_bytes(8, "big") + raw
+

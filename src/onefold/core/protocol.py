@@ -1,0 +1,268 @@
+"""The protocols, as flows: what to ask the store, in which order, until the answer is known.
+
+A flow sends before it reads: one round trip claims a new key, and the same one tells a latecomer who
+was first. An unknown reply is asked again with the same token and never turned into another answer.
+Effects and probes run between flows, never inside one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from onefold.core import claims
+from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
+from onefold.core.entry import NOTHING, Change, Entry, Seen, Unknown
+from onefold.core.errors import Misconfigured, Unreachable
+from onefold.core.flow import get, now, scan, sleep, swap
+from onefold.core.key import Key
+from onefold.core.terms import Seconds, Terms
+
+TRIES = 6
+"""How often a change is sent before its sender hears *unknown*."""
+
+PAUSE = 0.05
+"""Seconds before an unknown reply is asked for again; doubled each time."""
+
+POLL = (0.02, 0.5)
+"""Seconds between two looks at a key that somebody else holds: the first pause, and the longest."""
+
+Judge = Callable[[int, Change, Seen], Change | Answer]
+
+
+async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
+    """Send changes until `judge` has an answer for each; what stays unknown is answered so.
+
+    `since` in an answer is the time before its change was first sent: a lease counts from there,
+    because any one of the unanswered sends may be the one that was written.
+    """
+    answers = [Answer("unknown")] * len(changes)
+    asked = sorted(enumerate(changes), key=lambda numbered: numbered[1].key.id)
+    since, tries = await now(), 0
+    while asked and tries < TRIES:
+        replies = await swap([change for _, change in asked])
+        unsure, again = False, []
+        for (at, change), reply in zip(asked, replies, strict=True):
+            if isinstance(reply, Unknown):
+                unsure = True
+                again.append((at, change))
+                continue
+            verdict = judge(at, change, reply)
+            if isinstance(verdict, Change):
+                again.append((at, verdict))
+            else:
+                answers[at] = verdict._replace(since=since)
+        asked = again
+        if unsure:
+            tries += 1
+            await sleep(PAUSE * 2**tries)
+        elif asked:
+            since = await now()
+    return answers
+
+
+# ----- claiming
+
+
+async def claim(bids: Sequence[Bid]) -> list[Answer]:
+    """Try to become the one who acts on each key; answers in the order asked.
+
+    If it cannot be learnt what was won, or the caller is cancelled, whatever was won is given back.
+    """
+    if len({bid.key for bid in bids}) != len(bids):
+        raise Misconfigured("a key stands twice in one batch of claims: remove repeats before claiming")
+    first = [claims.first(bid) for bid in bids]
+    try:
+        answers = await ask(first, lambda at, _, seen: claims.claim(bids[at], seen))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        await give_back(bids)
+        raise
+    unknown = sum(answer.state == "unknown" for answer in answers)
+    if unknown:
+        await give_back(bids)
+        raise Unreachable(f"the store did not answer {unknown} of {len(bids)} claims; no effect was started")
+    return answers
+
+
+async def give_back(bids: Sequence[Bid]) -> None:
+    """Free what these bids hold: their effects were not started. A store that is down keeps it till the lease ends."""
+    with suppress(Unreachable):
+        found = await get([bid.key for bid in bids])
+        await end(
+            [
+                (Hold(bid.key, bid.token, seen.entry), Ending("refused", at_once=True), bid.terms)
+                for bid, seen in zip(bids, found, strict=True)
+                if seen.entry and seen.entry.token == bid.token
+            ]
+        )
+
+
+async def acquire(bid: Bid, patience: Seconds = 0.0) -> Answer:
+    """Claim one key, wait for it as long as patience lasts, and win it with lease enough to start."""
+    until = await now() + patience
+    pause, longest = POLL
+    while True:
+        [answer] = await claim([bid])
+        if answer.state == "won":
+            answer = await ready(bid, answer)
+        while answer.state == "busy":
+            left = until - await now()
+            if left <= 0:
+                return answer
+            await sleep(max(min(pause, answer.wait, left), 0.001))
+            pause = min(pause * 1.5, longest)
+            [seen] = await get([bid.key])
+            verdict = claims.claim(bid, seen)
+            if isinstance(verdict, Change):
+                break
+            answer = verdict
+        else:
+            return answer
+
+
+async def ready(bid: Bid, won: Answer) -> Answer:
+    """Make sure that the lease still covers the start of the effect: late means renew, or do not start."""
+    while won.entry and bid.effect != "joined" and await now() >= stop_by(won.since, bid.terms):
+        [answer] = await renew([Hold(bid.key, bid.token, won.entry, won.since)])
+        if answer.state != "won":
+            await give_back([bid])
+            return Answer("busy", answer.entry, wait=bid.terms.lease)
+        won = answer
+    return won
+
+
+def stop_by(since: float, terms: Terms) -> float:
+    """Say until when, by the monotonic clock, an effect may still be started under a lease."""
+    return since + terms.lease - terms.margin
+
+
+# ----- holding
+
+
+async def renew(holds: Sequence[Hold]) -> list[Answer]:
+    """Keep everything held alive, in one round trip; *won* means that it still is."""
+    return await _rewrite(holds, claims.renew)
+
+
+async def begin(hold: Hold, body: str | None = None) -> Answer:
+    """Write *begun*, with the prepared request, immediately before the effect; start it only if *won*."""
+    [answer] = await _rewrite([hold], lambda hold, entry: claims.begin(hold, entry, body))
+    return answer
+
+
+async def _rewrite(holds: Sequence[Hold], decide: Callable[[Hold, Entry | None], Change | Answer]) -> list[Answer]:
+    def judge(at: int, change: Change, seen: Seen) -> Change | Answer:
+        hold, entry = holds[at], seen.entry
+        adopted = change.expected != hold.entry.version
+        if entry and entry.token == hold.token and entry.state == "held" and entry.version == _next(change):
+            # After an unanswered write of an earlier flow, this version may be that one's, written long ago.
+            if adopted or not hold.unsure:
+                return Answer("won", entry)
+        return decide(hold, entry)
+
+    first = [decide(hold, hold.entry) for hold in holds]
+    return await _ask_or_answer(first, judge)
+
+
+async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
+    """Write how attempts ended: *settled*, *lost* to another, or *unknown*."""
+
+    def judge(at: int, change: Change, seen: Seen) -> Change | Answer:
+        hold, ending, terms = endings[at]
+        if _written(change, seen.entry, hold.token):
+            return Answer("settled", seen.entry)
+        return claims.end(hold, seen.entry, ending, terms)
+
+    first = [claims.end(hold, hold.entry, ending, terms) for hold, ending, terms in endings]
+    try:
+        return await _ask_or_answer(first, judge)
+    except (GeneratorExit, Unreachable):
+        raise
+    except BaseException:
+        # Cancelled while saying how it ended: say it once more before going.
+        await _ask_or_answer(first, judge)
+        raise
+
+
+async def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge) -> list[Answer]:
+    """Ask the store about the changes; what is an answer already stays one."""
+    answers = [verdict if isinstance(verdict, Answer) else Answer("unknown") for verdict in first]
+    places = [at for at, verdict in enumerate(first) if isinstance(verdict, Change)]
+    changes = [verdict for verdict in first if isinstance(verdict, Change)]
+    if changes:
+        told = await ask(changes, lambda at, change, seen: judge(places[at], change, seen))
+        for at, answer in zip(places, told, strict=True):
+            answers[at] = answer
+    return answers
+
+
+def _next(change: Change) -> int:
+    return (change.expected or 0) + 1
+
+
+def _written(change: Change, entry: Entry | None, token: str) -> bool:
+    """Say whether the wanted state is stored by this token; the entry tells, not the call."""
+    if entry is None or change.entry is None or entry.token != token or entry.state != change.entry.state:
+        return False
+    return entry.state != "parked" or entry.version == _next(change)
+
+
+# ----- deciding
+
+
+async def decide(key: Key, token: str, decision: Callable[[Entry | None], Change | None]) -> Answer:
+    """Read an entry, decide, and write on the version that was read; *lost* if there was nothing to decide.
+
+    If it changes in between, the decision is taken anew on what stands then.
+    """
+    [seen] = await get([key])
+    change = decision(seen.entry)
+    if change is None:
+        return Answer("lost", seen.entry)
+
+    def judge(_: int, change: Change, seen: Seen) -> Change | Answer:
+        if seen.entry and seen.entry.token == token:
+            return Answer("settled", seen.entry)
+        return decision(seen.entry) or Answer("lost", seen.entry)
+
+    [answer] = await ask([change], judge)
+    return answer
+
+
+async def answer_probe(
+    key: Key, asked: Entry, token: str, answer: Happened | CannotHappen | None, body: str | None
+) -> Answer:
+    """Write a probe's answer on the version it was asked about, and on no other."""
+
+    def decision(entry: Entry | None) -> Change | None:
+        if entry is None or entry.version != asked.version:
+            return None
+        return claims.probed(key, entry, token, answer, body)
+
+    return await decide(key, token, decision)
+
+
+async def note_failure(bid: Bid) -> None:
+    """Count a joined attempt that was rolled back, by a write of its own."""
+    [seen] = await get([bid.key])
+    change = claims.failed_join(bid, seen)
+    if change:
+        await ask([change], lambda _, change, seen: Answer("settled", seen.entry))
+
+
+# ----- hygiene
+
+
+async def purge(scope: str | None = None, page: int = 1000) -> int:
+    """Remove done entries whose memory ran out, walking over everything; return how many went."""
+    removed, after = 0, None
+    while True:
+        found, after = await scan(scope, ("done",), False, after, page)
+        old = [claims.purge(key, seen.entry) for key, seen in found if seen.entry and seen.entry.expires is not None]
+        if old:
+            replies = await swap(sorted(old, key=lambda change: change.key.id))
+            removed += sum(reply == NOTHING for reply in replies)
+        if after is None:
+            return removed

@@ -1,0 +1,50 @@
+"""What this process has seen of other holders, and for how long.
+
+A store's clock may jump back, or be missing; then a dead holder would look alive for ever. Whoever
+has watched one version for a whole lease, by its own monotonic clock, knows better. Bounded: what
+is forgotten only makes a take-over later, never earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onefold.core.entry import Change, Reply, Seen, Unknown
+
+LIMIT = 10_000
+
+
+class Sightings:
+    """Remembers when each version of somebody else's claim was first seen."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._first: dict[bytes, tuple[int, float]] = {}
+
+    def judge(self, changes: Sequence[Change], replies: Sequence[Reply], now: float) -> Sequence[Reply]:
+        """Raise `idle` in the replies to what this process itself has watched."""
+        judged: list[Reply] | None = None
+        for at, (change, reply) in enumerate(zip(changes, replies, strict=True)):
+            if not _of_another(change, reply):
+                continue
+            judged = judged or list(replies)
+            judged[at] = self._watched(change.key.id, reply, now)
+        return judged or replies
+
+    def _watched(self, id: bytes, reply: Reply, now: float) -> Reply:
+        assert isinstance(reply, Seen)
+        assert reply.entry is not None
+        version, since = self._first.get(id, (0, now))
+        if version != reply.entry.version:
+            since = now
+            self._first.pop(id, None)
+            self._first[id] = (reply.entry.version, now)
+            if len(self._first) > self._limit:
+                del self._first[next(iter(self._first))]
+        return Seen(reply.entry, max(reply.idle, now - since))
+
+
+def _of_another(change: Change, reply: Reply) -> bool:
+    if isinstance(reply, Unknown) or reply.entry is None or change.entry is None:
+        return False
+    return reply.entry.state == "held" and reply.entry.token != change.entry.token

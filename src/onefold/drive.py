@@ -1,0 +1,453 @@
+"""The only functions that wait: they make the calls that flows ask for.
+
+`run` blocks and `arun` awaits; `Merged` and `AsyncMerged` put a queue in front of a store, so that
+what is asked while a call is under way leaves together in the next; `Heart` and `AsyncHeart` keep
+claims alive beside their effects. Everything passes one tap. No decision about a key is taken here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from onefold.core.claims import Answer
+from onefold.core.entry import Change, Reply, Seen, State
+from onefold.core.errors import Unreachable
+from onefold.core.flow import Call, Flow, Found
+from onefold.core.key import Key
+from onefold.core.line import Ask, Line, send
+from onefold.core.ports import AsyncClock, AsyncStore, Clock, Store
+from onefold.core.protocol import renew
+from onefold.core.pulse import Pulse, due, soonest
+from onefold.core.sightings import Sightings
+
+T = TypeVar("T")
+
+GRACE = 5.0
+"""Seconds that a cancelled flow has for each of its last calls."""
+
+LONGEST_REST = 3600.0
+"""Seconds after which a heart looks around even if nothing seems due."""
+
+
+class Event(NamedTuple):
+    """What the tap sees: a call about to be made (`seconds` None), or what came of it."""
+
+    call: Call[Any]
+    seconds: float | None = None
+    reply: Any = None
+    error: BaseException | None = None
+
+
+Tap = Callable[[Event], None]
+
+
+class WallClock:
+    """This process's own clock."""
+
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+
+class AsyncWallClock:
+    """This process's own clock, awaited."""
+
+    async def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What flows are driven against: a store and a clock, and who listens in."""
+
+    store: Store
+    clock: Clock = WallClock()
+    tap: Tap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncPorts:
+    """The same, awaited."""
+
+    store: AsyncStore
+    clock: AsyncClock = AsyncWallClock()
+    tap: Tap | None = None
+
+
+# ----- the two ways to wait
+
+
+def run(flow: Flow[T], ports: Ports) -> T:
+    """Drive a flow to its end, blocking."""
+    reply: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            call = flow.send(reply) if error is None else flow.throw(error)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        _checked(call, flow)
+        try:
+            reply, error = _tapped(call, ports), None
+        except BaseException as raised:
+            reply, error = None, raised
+
+
+def _tapped(call: Call[Any], ports: Ports) -> Any:
+    if ports.tap is None:
+        return call.on(ports)
+    ports.tap(Event(call))
+    started = time.perf_counter()
+    try:
+        reply = call.on(ports)
+    except BaseException as error:
+        ports.tap(Event(call, time.perf_counter() - started, error=error))
+        raise
+    ports.tap(Event(call, time.perf_counter() - started, reply))
+    return reply
+
+
+async def arun(flow: Flow[T], ports: AsyncPorts) -> T:
+    """Drive a flow to its end, awaiting. Cancellation is thrown into the flow.
+
+    Calls that the flow makes after that are shielded, each bounded by a grace time.
+    """
+    reply: Any = None
+    error: BaseException | None = None
+    cancelled = False
+    while True:
+        try:
+            call = flow.send(reply) if error is None else flow.throw(error)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        _checked(call, flow)
+        try:
+            reply, error = await (_last(call, ports) if cancelled else _atapped(call, ports)), None
+        except BaseException as raised:
+            cancelled = cancelled or isinstance(raised, asyncio.CancelledError)
+            reply, error = None, raised
+
+
+async def _atapped(call: Call[Any], ports: AsyncPorts) -> Any:
+    if ports.tap is None:
+        return await call.on(ports)
+    ports.tap(Event(call))
+    started = time.perf_counter()
+    try:
+        reply = await call.on(ports)
+    except BaseException as error:
+        ports.tap(Event(call, time.perf_counter() - started, error=error))
+        raise
+    ports.tap(Event(call, time.perf_counter() - started, reply))
+    return reply
+
+
+async def _last(call: Call[Any], ports: AsyncPorts) -> Any:
+    import anyio
+
+    with anyio.move_on_after(GRACE, shield=True):
+        return await _atapped(call, ports)
+    raise Unreachable(f"{call} did not answer within {GRACE:.0f} s of grace after a cancellation")
+
+
+def _checked(call: object, flow: Flow[Any]) -> None:
+    if not isinstance(call, Call):
+        flow.close()
+        raise TypeError(f"a flow awaits calls on its ports only, and this one awaited {call!r:.80}")
+
+
+# ----- a blocking store, awaited
+
+
+class Threaded:
+    """A blocking store for awaiting: every call runs in a thread, and to its end, even if its caller is cancelled."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        return await _in_thread(self.store.get, keys)
+
+    async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        return await _in_thread(self.store.swap, changes)
+
+    async def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        return await _in_thread(self.store.scan, scope, states, due, after, limit)
+
+    async def close(self) -> None:
+        await _in_thread(self.store.close)
+
+
+class Inline:
+    """A store that never blocks for long, for awaiting: memory, or the caller's own connection."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        return self.store.get(keys)
+
+    async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        return self.store.swap(changes)
+
+    async def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        return self.store.scan(scope, states, due, after, limit)
+
+    async def close(self) -> None:
+        self.store.close()
+
+
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:
+    import anyio.to_thread
+
+    return await anyio.to_thread.run_sync(function, *args)
+
+
+# ----- group commit
+
+
+class Merged:
+    """A queue in front of a store: concurrent swaps leave together. One asker leads; no thread of its own."""
+
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or WallClock()
+        self._pid = 0
+        self._renew()
+
+    def _renew(self) -> None:
+        # A forked child inherits the line in whatever state it was, with askers that are not in the child.
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._line = Line()
+        self._sightings = Sightings()
+
+    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        """Send changes together with whatever else is asked meanwhile."""
+        if self._pid != os.getpid():
+            self._renew()
+        turn = threading.Lock()
+        turn.acquire()
+        ask = Ask(changes, turn.release)
+        with self._lock:
+            self._line.enter(ask)
+        if not ask.leads:
+            self._wait(ask, turn)
+        if ask.open:
+            self._lead(ask)
+        with self._lock:
+            return self._sightings.judge(changes, ask.answer(), self._clock.monotonic())
+
+    def _wait(self, ask: Ask, turn: threading.Lock) -> None:
+        try:
+            turn.acquire()
+        except BaseException:
+            with self._lock:
+                self._line.leave(ask)
+                if ask.leads and ask.open:
+                    self._line.hand_on()
+            raise
+
+    def _lead(self, mine: Ask) -> None:
+        mine.wake = _nothing
+        try:
+            with self._lock:
+                batch = self._line.take(mine)
+            run(send(batch), Ports(self._store, self._clock))
+        finally:
+            with self._lock:
+                self._line.hand_on()
+
+    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        return self._store.get(keys)
+
+    def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        return self._store.scan(scope, states, due, after, limit)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class AsyncMerged:
+    """The same queue, awaited; everything on one event loop, so nothing needs a lock."""
+
+    def __init__(self, store: AsyncStore, clock: AsyncClock | None = None) -> None:
+        self._store = store
+        self._ports = AsyncPorts(store, clock or AsyncWallClock())
+        self._line = Line()
+        self._sightings = Sightings()
+
+    async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        """Send changes together with whatever else is asked meanwhile."""
+        turn = asyncio.Event()
+        ask = Ask(changes, turn.set)
+        self._line.enter(ask)
+        if not ask.leads:
+            await self._wait(ask, turn)
+        if ask.open:
+            await self._lead(ask)
+        return self._sightings.judge(changes, ask.answer(), await self._ports.clock.monotonic())
+
+    async def _wait(self, ask: Ask, turn: asyncio.Event) -> None:
+        try:
+            await turn.wait()
+        except BaseException:
+            self._line.leave(ask)
+            if ask.leads and ask.open:
+                self._line.hand_on()
+            raise
+
+    async def _lead(self, mine: Ask) -> None:
+        try:
+            await arun(send(self._line.take(mine)), self._ports)
+        finally:
+            self._line.hand_on()
+
+    async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        return await self._store.get(keys)
+
+    async def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        return await self._store.scan(scope, states, due, after, limit)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+
+def _nothing() -> None:
+    """Wake nobody: a leader waits for no one."""
+
+
+# ----- heartbeats
+
+
+class Heart:
+    """Renews everything held in one batch, from one daemon thread that lives while there is something to do."""
+
+    def __init__(self, ports: Callable[[], Ports]) -> None:
+        self._ports = ports
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._pulses: dict[int, Pulse] = {}
+        self._changed = threading.Condition()
+        self._wakes = float("inf")
+        self._living = False
+
+    def add(self, pulse: Pulse) -> None:
+        """Keep a claim alive from now on."""
+        if self._pid != os.getpid():
+            self._reset()  # a forked child has none of its parent's threads, and must not renew its claims
+        with self._changed:
+            self._pulses[id(pulse)] = pulse
+            if not self._living:
+                self._living = True
+                threading.Thread(target=self._live, name="onefold-heart", daemon=True).start()
+            elif pulse.next < self._wakes:
+                self._changed.notify()
+
+    def drop(self, pulse: Pulse) -> None:
+        """Let a claim be; an answer that is still on its way is not heard any more."""
+        with self._changed:
+            self._pulses.pop(id(pulse), None)
+
+    def _live(self) -> None:
+        while batch := self._next():
+            self._beat(batch)
+
+    def _next(self) -> list[Pulse]:
+        """Wait until something is due; nothing at all ends the life."""
+        clock = self._ports().clock
+        with self._changed:
+            while self._pulses:
+                now = clock.monotonic()
+                if batch := due(self._pulses.values(), now):
+                    return batch
+                self._wakes = soonest(self._pulses.values())
+                self._changed.wait(min(self._wakes - now, LONGEST_REST))
+            self._living, self._wakes = False, float("inf")
+            return []
+
+    def _beat(self, batch: Sequence[Pulse]) -> None:
+        ports = self._ports()
+        try:
+            answers = run(renew([pulse.hold for pulse in batch]), ports)
+        except Exception:
+            answers = [Answer("unknown")] * len(batch)
+        now = ports.clock.monotonic()
+        with self._changed:
+            for pulse, answer in zip(batch, answers, strict=True):
+                if id(pulse) in self._pulses:
+                    pulse.hear(answer, now)
+
+
+class AsyncHeart:
+    """The same, as one task on the running event loop."""
+
+    def __init__(self, ports: Callable[[], AsyncPorts]) -> None:
+        self._ports = ports
+        self._pulses: dict[int, Pulse] = {}
+        self._wakes = float("inf")
+        self._changed = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+
+    def add(self, pulse: Pulse) -> None:
+        """Keep a claim alive from now on."""
+        self._pulses[id(pulse)] = pulse
+        loop = asyncio.get_running_loop()
+        if self._life is None or self._life.done() or self._life.get_loop() is not loop:
+            self._changed = asyncio.Event()
+            self._life = loop.create_task(self._live(), name="onefold-heart")
+        elif pulse.next < self._wakes:
+            self._changed.set()
+
+    def drop(self, pulse: Pulse) -> None:
+        """Let a claim be; an answer that is still on its way is not heard any more."""
+        self._pulses.pop(id(pulse), None)
+
+    async def _live(self) -> None:
+        while batch := await self._next():
+            await self._beat(batch)
+
+    async def _next(self) -> list[Pulse]:
+        clock = self._ports().clock
+        while self._pulses:
+            now = await clock.monotonic()
+            if batch := due(self._pulses.values(), now):
+                return batch
+            self._wakes = soonest(self._pulses.values())
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(self._wakes - now, LONGEST_REST))
+        self._wakes = float("inf")
+        return []
+
+    async def _beat(self, batch: Sequence[Pulse]) -> None:
+        ports = self._ports()
+        try:
+            answers = await arun(renew([pulse.hold for pulse in batch]), ports)
+        except Exception:
+            answers = [Answer("unknown")] * len(batch)
+        now = await ports.clock.monotonic()
+        for pulse, answer in zip(batch, answers, strict=True):
+            if id(pulse) in self._pulses:
+                pulse.hear(answer, now)

@@ -1,0 +1,331 @@
+"""The awaited door: `AsyncLedger`, the same names and arguments as `Ledger`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from functools import partial, wraps
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, Unpack
+
+import anyio
+
+from onefold.core.claims import Answer, Bid, Ending
+from onefold.core.entry import OPEN, Entry, State
+from onefold.core.errors import Locked, LostClaim, OnefoldError, Unreachable
+from onefold.core.flow import Flow
+from onefold.core.key import Key
+from onefold.core.operate import look, page, resolve
+from onefold.core.ports import AsyncStore, Joined
+from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
+from onefold.drive import GRACE, AsyncHeart, AsyncMerged, AsyncPorts, Inline, Tap, arun
+from onefold.ledger.holding import (
+    PROBES,
+    Holding,
+    Outcome,
+    bidder,
+    ended,
+    in_doubt,
+    kept,
+    mark_name,
+    only_plain,
+    probe_answer,
+    received,
+    resolved,
+)
+from onefold.ledger.receipts import encode, return_type
+from onefold.ledger.ways import How, Way, way
+from onefold.stores import aconnect, join
+from onefold.stores.locate import announce, locate
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class AsyncClaim(Holding):
+    """A claim of an `AsyncLedger`: the same, awaited."""
+
+    __slots__ = ("_ledger",)
+
+    def __init__(self, ledger: AsyncLedger, bid: Bid, way: Way, answer: Answer) -> None:
+        super().__init__(bid, way, answer)
+        self._ledger = ledger
+        ledger._keep_alive(self)
+
+    async def settle(self, receipt: Any = None) -> None:
+        """Say that it happened, and keep the receipt."""
+        await self._ledger._finish(self, Ending("returned", kept(self.key, receipt)), receipt)
+
+    async def release(self, reason: str = "") -> None:
+        """Give the key back: nothing happened, anybody may try at once."""
+        await self._ledger._finish(self, Ending("refused", at_once=True), reason)
+
+    async def park(self, reason: str = "") -> None:
+        """Set the key aside for a person to decide."""
+        await self._ledger._finish(self, Ending("parked"), reason)
+
+    async def __aenter__(self) -> AsyncClaim:
+        self.make_current()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.make_past()
+        if self.finished:
+            return
+        if error is None:
+            await self.settle()
+        else:
+            await self._ledger._fail(self, error)
+
+    def __del__(self) -> None:
+        # A claim that was forgotten must not be kept alive for ever; it ends with its lease.
+        if not self.finished and self.pulse is not None:
+            self._ledger._heart.drop(self.pulse)
+
+
+class Claiming:
+    """What `AsyncLedger.claim` returns: await it, or enter it with `async with`."""
+
+    def __init__(self, claim: Callable[[], Awaitable[AsyncClaim]]) -> None:
+        self._claim = claim
+        self._entered: AsyncClaim | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncClaim]:
+        return self._claim().__await__()
+
+    async def __aenter__(self) -> AsyncClaim:
+        self._entered = await self._claim()
+        return await self._entered.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._entered is not None, "left before it was entered"
+        await self._entered.__aexit__(kind, error, trace)
+
+
+class AsyncLedger:
+    """Remembers what was done under which key, in any store. Belongs to one event loop at a time."""
+
+    tap: Tap | None = None
+    """Called with every call on the store; set it before first use."""
+
+    def __init__(self, store: str | AsyncStore | None = None, *, create: bool = True) -> None:
+        self._store = store
+        self._create = create
+        self._joined: Joined | None = None
+        self._ports: AsyncPorts | None = None
+        self._heart = AsyncHeart(self._open)
+
+    @classmethod
+    def on(cls, connection: object) -> AsyncLedger:
+        """Join the caller's transaction: mark and effect commit together, when the caller commits."""
+        joined = join(connection)
+        ledger = cls(Inline(joined))
+        ledger._joined = joined
+        return ledger
+
+    # ----- protecting
+
+    def protect(
+        self, scope: str, *, key: Callable[..., Any], **how: Unpack[How]
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+        """Make an async function run once per key; later calls return its receipt.
+
+        `key` gets the call's arguments and gives a part or a tuple of parts; `content` and `probe`, if
+        given, get them too. Raises Busy (after `wait`) or Parked where there is nothing to return.
+        """
+        checked = way(how, self._joined is not None)
+
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+            _must_be_async(function)
+            bids, returns = bidder(function, scope, key, checked), return_type(function)
+
+            @wraps(function)
+            async def once(*args: P.args, **kwargs: P.kwargs) -> R:
+                bid, bound = bids(args, kwargs)
+                outcome = await self._call(bid, bound, partial(function, *args, **kwargs), returns)
+                result: R = received(bid.key, outcome)
+                return result
+
+            return once
+
+        return decorate
+
+    async def call(self, key: Key, fn: Callable[[], Awaitable[Any]], **how: Unpack[How]) -> Outcome:
+        """Run an async function once for a key, and say what came of it. What the function raises is raised."""
+        checked = way(how, self._joined is not None)
+        return await self._call(checked.bid(key, checked.content), checked, fn)
+
+    async def _call(self, bid: Bid, way: Way, fn: Callable[[], Awaitable[Any]], returns: Any = None) -> Outcome:
+        claim = await self._acquire(bid, way)
+        if not claim.won:
+            return claim.outcome(return_type(fn) if returns is None else returns)
+        async with claim:
+            value = await self._cancelled_if_lost(claim, fn)
+            await claim.settle(value)
+        return Outcome("ran", value, claim.entry)
+
+    async def _cancelled_if_lost(self, claim: AsyncClaim, fn: Callable[[], Awaitable[Any]]) -> Any:
+        """Run an effect; stop it when its lease is gone, unless it is one-shot and must run to its end."""
+        with anyio.CancelScope() as scope:
+            if claim.pulse is not None:
+                claim.pulse.tell = scope.cancel
+            return await fn()
+        raise LostClaim(claim.key)
+
+    # ----- claiming
+
+    def claim(self, key: Key, **how: Unpack[How]) -> Claiming:
+        """Try to become the one who acts on a key. Losing is told by the claim's state, not raised."""
+        checked = way(how, self._joined is not None)
+        return Claiming(partial(self._acquire, checked.bid(key, checked.content), checked))
+
+    async def claim_many(self, keys: Sequence[Key], **how: Unpack[How]) -> list[AsyncClaim]:
+        """Claim many keys in one round trip; claims in the order of the keys. A repeated key is an error.
+
+        One-shot effects count as begun from here on: a crash parks those that were not settled.
+        """
+        checked = way(how, self._joined is not None)
+        only_plain(checked)
+        bids = [checked.bid(key) for key in keys]
+        answers = await self._run(claim(bids))
+        return [AsyncClaim(self, bid, checked, answer) for bid, answer in zip(bids, answers, strict=True)]
+
+    async def settle_many(self, done: Sequence[tuple[AsyncClaim, Any]]) -> list[AsyncClaim]:
+        """Settle many claims in one round trip; return those that were lost."""
+        return await self._finish_many([(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done])
+
+    async def release_many(self, claims: Sequence[AsyncClaim], reason: str = "") -> list[AsyncClaim]:
+        """Give many keys back in one round trip; return those that were lost."""
+        return await self._finish_many([(claim, Ending("refused", at_once=True)) for claim in claims])
+
+    # ----- looking and deciding
+
+    async def look(self, key: Key) -> Entry | None:
+        """Return what is known of a key."""
+        [seen] = await self._run(look([key]))
+        return seen.entry
+
+    async def entries(self, scope: str, *states: State) -> AsyncIterator[tuple[Key, Entry]]:
+        """List entries of a scope: the open ones, or those in the given states (done ones by a full walk)."""
+        after = None
+        while True:
+            found, after = await self._run(page(scope, states or OPEN, after))
+            for key, seen in found:
+                if seen.entry:
+                    yield key, seen.entry
+            if after is None:
+                return
+
+    async def resolve(self, key: Key, *, happened: bool, receipt: Any = None, by: str) -> None:
+        """Decide about a parked key: it happened (with this receipt), or it did not and may run again."""
+        body = encode(receipt) if happened else None
+        resolved(key, await self._run(resolve(key, happened, body, by, token_hex(16))))
+
+    async def close(self) -> None:
+        """Let go of the store; a ledger may be used again afterwards."""
+        if self._ports is not None:
+            await self._ports.store.close()
+
+    # ----- driving
+
+    def _open(self) -> AsyncPorts:
+        if self._ports is None:
+            self._ports = self._connect()
+        return self._ports
+
+    def _connect(self) -> AsyncPorts:
+        if self._joined is not None:
+            return AsyncPorts(Inline(self._joined), tap=self.tap)
+        if self._store is not None and not isinstance(self._store, str):
+            return AsyncPorts(AsyncMerged(self._store), tap=self.tap)
+        located = locate(self._store)
+        if self._create:
+            announce(located)
+        return AsyncPorts(AsyncMerged(aconnect(located.url, self._create)), tap=self.tap)
+
+    async def _run(self, flow: Flow[T]) -> T:
+        return await arun(flow, self._open())
+
+    def _keep_alive(self, claim: AsyncClaim) -> None:
+        if claim.pulse is not None and self._joined is None:
+            self._heart.add(claim.pulse)
+
+    async def _acquire(self, bid: Bid, way: Way) -> AsyncClaim:
+        if self._joined is not None:
+            return await self._join(bid, way, self._joined)
+        answer = await self._run(acquire(bid, way.wait))
+        for _ in range(PROBES):
+            entry = in_doubt(answer)
+            if entry is None or way.probe is None:
+                break
+            told = way.probe()
+            told, body = probe_answer(await told if inspect.isawaitable(told) else told)
+            if told is None:
+                break
+            await self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
+            answer = await self._run(acquire(bid, way.wait))
+        return AsyncClaim(self, bid, way, answer)
+
+    async def _join(self, bid: Bid, way: Way, joined: Joined) -> AsyncClaim:
+        try:
+            joined.mark(mark_name(bid))
+            answer = await self._run(acquire(bid))
+        except Locked:
+            return AsyncClaim(self, bid, way, Answer("busy"))
+        if answer.state != "won":
+            joined.keep(mark_name(bid))
+        return AsyncClaim(self, bid, way, answer)
+
+    async def _finish(self, claim: AsyncClaim, ending: Ending, receipt: Any) -> None:
+        """Write how a claim ended; raise if that is not how it stands now."""
+        hold = claim.hold()
+        try:
+            [answer] = await self._run(end([(hold, ending, claim.bid.terms)]))
+        except Unreachable:
+            answer = Answer("unknown")
+        finally:
+            self._let_go(claim)
+        claim.conclude(ending, answer, receipt)
+        if self._joined is not None:
+            self._joined.keep(mark_name(claim.bid))
+
+    async def _fail(self, claim: AsyncClaim, error: BaseException) -> None:
+        """Write that the effect ended by an exception, which goes on to the caller whatever the store says."""
+        if self._joined is not None:
+            self._let_go(claim)
+            self._joined.go_back(mark_name(claim.bid))
+            await self._run(note_failure(claim.bid))
+            return
+        # A cancelled caller still says how it ended, within a grace time.
+        grace = GRACE if isinstance(error, asyncio.CancelledError) else None
+        try:
+            with anyio.move_on_after(grace, shield=grace is not None):
+                await self._finish(claim, claim.way.ending(error), None)
+        except OnefoldError as unsaid:
+            error.add_note(f"onefold: {unsaid}")
+
+    async def _finish_many(self, ends: Sequence[tuple[AsyncClaim, Ending]]) -> list[AsyncClaim]:
+        holds = [(claim.hold(), ending, claim.bid.terms) for claim, ending in ends]
+        try:
+            answers = await self._run(end(holds))
+        finally:
+            for claim, _ in ends:
+                self._let_go(claim)
+        return ended(ends, answers)
+
+    def _let_go(self, claim: AsyncClaim) -> None:
+        claim.finished = True
+        if claim.pulse is not None:
+            self._heart.drop(claim.pulse)
+
+
+def _must_be_async(function: Callable[..., Any]) -> None:
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{function!r} is not async: protect it with a Ledger")

@@ -1,0 +1,299 @@
+"""The blocking door: `Ledger`, and the claims it hands out."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, wraps
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, Unpack
+
+from onefold.core.claims import Answer, Bid, Ending
+from onefold.core.entry import OPEN, Entry, State
+from onefold.core.errors import Locked, OnefoldError, Unreachable
+from onefold.core.flow import Flow
+from onefold.core.key import Key
+from onefold.core.operate import look, page, resolve
+from onefold.core.ports import Joined, Store
+from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
+from onefold.drive import Heart, Merged, Ports, Tap, run
+from onefold.ledger.holding import (
+    PROBES,
+    Holding,
+    Outcome,
+    bidder,
+    ended,
+    in_doubt,
+    kept,
+    mark_name,
+    only_plain,
+    probe_answer,
+    received,
+    resolved,
+)
+from onefold.ledger.receipts import encode, return_type
+from onefold.ledger.ways import How, Way, way
+from onefold.stores import connect, join
+from onefold.stores.locate import announce, locate
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Claim(Holding):
+    """A claim of a `Ledger`. As a with-block: leaving it normally settles, by an exception ends it as that means."""
+
+    __slots__ = ("_ledger",)
+
+    def __init__(self, ledger: Ledger, bid: Bid, way: Way, answer: Answer) -> None:
+        super().__init__(bid, way, answer)
+        self._ledger = ledger
+        ledger._keep_alive(self)
+
+    def settle(self, receipt: Any = None) -> None:
+        """Say that it happened, and keep the receipt."""
+        self._ledger._finish(self, Ending("returned", kept(self.key, receipt)), receipt)
+
+    def release(self, reason: str = "") -> None:
+        """Give the key back: nothing happened, anybody may try at once."""
+        self._ledger._finish(self, Ending("refused", at_once=True), reason)
+
+    def park(self, reason: str = "") -> None:
+        """Set the key aside for a person to decide."""
+        self._ledger._finish(self, Ending("parked"), reason)
+
+    def __enter__(self) -> Claim:
+        self.make_current()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.make_past()
+        if self.finished:
+            return
+        if error is None:
+            self.settle()
+        else:
+            self._ledger._fail(self, error)
+
+    def __del__(self) -> None:
+        # A claim that was forgotten must not be kept alive for ever; it ends with its lease.
+        if not self.finished and self.pulse is not None:
+            self._ledger._heart.drop(self.pulse)
+
+
+class Ledger:
+    """Remembers what was done under which key, in any store. Safe to share between threads and across forks."""
+
+    tap: Tap | None = None
+    """Called with every call on the store; set it before first use."""
+
+    def __init__(self, store: str | Store | None = None, *, create: bool = True) -> None:
+        self._store = store
+        self._create = create
+        self._joined: Joined | None = None
+        self._ports: Ports | None = None
+        self._opening = threading.Lock()
+        self._heart = Heart(self._open)
+
+    @classmethod
+    def on(cls, connection: object) -> Ledger:
+        """Join the caller's transaction: mark and effect commit together, when the caller commits."""
+        joined = join(connection)
+        ledger = cls(joined)
+        ledger._joined = joined
+        return ledger
+
+    # ----- protecting
+
+    def protect(self, scope: str, *, key: Callable[..., Any], **how: Unpack[How]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Make a function run once per key; later calls return its receipt.
+
+        `key` gets the call's arguments and gives a part or a tuple of parts; `content` and `probe`, if
+        given, get them too. Raises Busy (after `wait`) or Parked where there is nothing to return.
+        """
+        checked = way(how, self._joined is not None)
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            _must_block(function)
+            bids, returns = bidder(function, scope, key, checked), return_type(function)
+
+            @wraps(function)
+            def once(*args: P.args, **kwargs: P.kwargs) -> R:
+                bid, bound = bids(args, kwargs)
+                outcome = self._call(bid, bound, partial(function, *args, **kwargs), returns)
+                result: R = received(bid.key, outcome)
+                return result
+
+            return once
+
+        return decorate
+
+    def call(self, key: Key, fn: Callable[[], Any], **how: Unpack[How]) -> Outcome:
+        """Run a function once for a key, and say what came of it. What the function raises is raised."""
+        _must_block(fn)
+        checked = way(how, self._joined is not None)
+        return self._call(checked.bid(key, checked.content), checked, fn)
+
+    def _call(self, bid: Bid, way: Way, fn: Callable[[], Any], returns: Any = None) -> Outcome:
+        claim = self._acquire(bid, way)
+        if not claim.won:
+            return claim.outcome(return_type(fn) if returns is None else returns)
+        with claim:
+            value = fn()
+            claim.settle(value)
+        return Outcome("ran", value, claim.entry)
+
+    # ----- claiming
+
+    def claim(self, key: Key, **how: Unpack[How]) -> Claim:
+        """Try to become the one who acts on a key. Losing is told by the claim's state, not raised."""
+        checked = way(how, self._joined is not None)
+        return self._acquire(checked.bid(key, checked.content), checked)
+
+    def claim_many(self, keys: Sequence[Key], **how: Unpack[How]) -> list[Claim]:
+        """Claim many keys in one round trip; claims in the order of the keys. A repeated key is an error.
+
+        One-shot effects count as begun from here on: a crash parks those that were not settled.
+        """
+        checked = way(how, self._joined is not None)
+        only_plain(checked)
+        bids = [checked.bid(key) for key in keys]
+        return [
+            Claim(self, bid, checked, answer) for bid, answer in zip(bids, self._run(claim(bids)), strict=True)
+        ]
+
+    def settle_many(self, done: Sequence[tuple[Claim, Any]]) -> list[Claim]:
+        """Settle many claims in one round trip; return those that were lost."""
+        return self._finish_many([(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done])
+
+    def release_many(self, claims: Sequence[Claim], reason: str = "") -> list[Claim]:
+        """Give many keys back in one round trip; return those that were lost."""
+        return self._finish_many([(claim, Ending("refused", at_once=True)) for claim in claims])
+
+    # ----- looking and deciding
+
+    def look(self, key: Key) -> Entry | None:
+        """Return what is known of a key."""
+        [seen] = self._run(look([key]))
+        return seen.entry
+
+    def entries(self, scope: str, *states: State) -> Iterator[tuple[Key, Entry]]:
+        """List entries of a scope: the open ones, or those in the given states (done ones by a full walk)."""
+        after = None
+        while True:
+            found, after = self._run(page(scope, states or OPEN, after))
+            yield from ((key, seen.entry) for key, seen in found if seen.entry)
+            if after is None:
+                return
+
+    def resolve(self, key: Key, *, happened: bool, receipt: Any = None, by: str) -> None:
+        """Decide about a parked key: it happened (with this receipt), or it did not and may run again."""
+        answer = self._run(resolve(key, happened, encode(receipt) if happened else None, by, token_hex(16)))
+        resolved(key, answer)
+
+    def close(self) -> None:
+        """Let go of the store; a ledger may be used again afterwards."""
+        if self._ports is not None:
+            self._ports.store.close()
+
+    # ----- driving
+
+    def _open(self) -> Ports:
+        if self._ports is None:
+            with self._opening:
+                if self._ports is None:
+                    self._ports = self._connect()
+        return self._ports
+
+    def _connect(self) -> Ports:
+        if self._joined is not None:
+            return Ports(self._joined, tap=self.tap)
+        if self._store is not None and not isinstance(self._store, str):
+            return Ports(Merged(self._store), tap=self.tap)
+        located = locate(self._store)
+        if self._create:
+            announce(located)
+        return Ports(Merged(connect(located.url, self._create)), tap=self.tap)
+
+    def _run(self, flow: Flow[T]) -> T:
+        return run(flow, self._open())
+
+    def _keep_alive(self, claim: Claim) -> None:
+        if claim.pulse is not None and self._joined is None:
+            self._heart.add(claim.pulse)
+
+    def _acquire(self, bid: Bid, way: Way) -> Claim:
+        if self._joined is not None:
+            return self._join(bid, way, self._joined)
+        answer = self._run(acquire(bid, way.wait))
+        for _ in range(PROBES):
+            entry = in_doubt(answer)
+            if entry is None or way.probe is None:
+                break
+            told, body = probe_answer(way.probe())
+            if told is None:
+                break
+            self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
+            answer = self._run(acquire(bid, way.wait))
+        return Claim(self, bid, way, answer)
+
+    def _join(self, bid: Bid, way: Way, joined: Joined) -> Claim:
+        try:
+            joined.mark(mark_name(bid))
+            answer = self._run(acquire(bid))
+        except Locked:
+            return Claim(self, bid, way, Answer("busy"))
+        if answer.state != "won":
+            joined.keep(mark_name(bid))
+        return Claim(self, bid, way, answer)
+
+    def _finish(self, claim: Claim, ending: Ending, receipt: Any) -> None:
+        """Write how a claim ended; raise if that is not how it stands now."""
+        hold = claim.hold()
+        try:
+            [answer] = self._run(end([(hold, ending, claim.bid.terms)]))
+        except Unreachable:
+            answer = Answer("unknown")
+        finally:
+            self._let_go(claim)
+        claim.conclude(ending, answer, receipt)
+        if self._joined is not None:
+            self._joined.keep(mark_name(claim.bid))
+
+    def _fail(self, claim: Claim, error: BaseException) -> None:
+        """Write that the effect ended by an exception, which goes on to the caller whatever the store says."""
+        if self._joined is not None:
+            self._let_go(claim)
+            self._joined.go_back(mark_name(claim.bid))
+            self._run(note_failure(claim.bid))
+            return
+        try:
+            self._finish(claim, claim.way.ending(error), None)
+        except OnefoldError as unsaid:
+            error.add_note(f"onefold: {unsaid}")
+
+    def _finish_many(self, ends: Sequence[tuple[Claim, Ending]]) -> list[Claim]:
+        holds = [(claim.hold(), ending, claim.bid.terms) for claim, ending in ends]
+        try:
+            answers = self._run(end(holds))
+        finally:
+            for claim, _ in ends:
+                self._let_go(claim)
+        return ended(ends, answers)
+
+    def _let_go(self, claim: Claim) -> None:
+        claim.finished = True
+        if claim.pulse is not None:
+            self._heart.drop(claim.pulse)
+
+
+def _must_block(function: Callable[..., Any]) -> None:
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{function!r} is async: protect it with an AsyncLedger")
+    if inspect.isgeneratorfunction(function):
+        raise TypeError(f"{function!r} is a generator: its effects happen after the call returned, where none can be protected")

@@ -1,0 +1,130 @@
+"""How a key is claimed: the `**how` of the front doors, checked once and turned into bids.
+
+Everything a caller may say beside key and function is named here, and nothing else is accepted. It
+reads no store; it does read the wall clock, to tell how old a record is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from difflib import get_close_matches
+from secrets import token_hex
+from typing import Any, TypedDict, Unpack
+
+from onefold.core.claims import Bid, Ending
+from onefold.core.entry import EFFECTS, Effect
+from onefold.core.errors import Misconfigured, Refused
+from onefold.core.key import Key
+from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds
+from onefold.ledger.receipts import fingerprint
+
+RESERVED = "onefold."
+
+
+class How(TypedDict, total=False):
+    """What a caller may say about a claim."""
+
+    effect: Effect
+    probe: Callable[..., Any] | None
+    safe: tuple[type[BaseException], ...]
+    content: Any
+    wait: float
+    terms: Terms
+    window: Duration
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A checked `how`."""
+
+    effect: Effect = "one-shot"
+    probe: Callable[..., Any] | None = None
+    safe: tuple[type[BaseException], ...] = ()
+    content: Any = None
+    wait: Seconds = 0.0
+    terms: Terms = Terms()  # noqa: RUF009  (frozen)
+    window: Seconds | None = None
+    at: datetime | None = None
+
+    def bid(self, key: Key, content: Any = None) -> Bid:
+        """Make one attempt on a key, with a token of its own."""
+        if key.scope.startswith(RESERVED):
+            raise Misconfigured(f"the scope {key.scope!r} belongs to Onefold itself: choose another name")
+        age = max(time.time() - epoch(self.at, "at"), 0.0) if self.at is not None else 0.0
+        mark = fingerprint(content) if content is not None else None
+        return Bid(key, token_hex(16), self.terms, self.effect, self.window, True, age, mark)
+
+    def ending(self, error: BaseException) -> Ending:
+        """Judge an exception: nothing happened, or it may have."""
+        return Ending("refused" if isinstance(error, (Refused, *self.safe)) else "raised")
+
+
+def way(how: How, joined: bool) -> Way:
+    """Check what a caller said."""
+    for name in how:
+        if name not in How.__annotations__:
+            near = get_close_matches(name, How.__annotations__, 1)
+            raise TypeError(f"{name}= is not known here" + (f": did you mean {near[0]}=?" if near else ""))
+    effect: Effect = how.get("effect", "joined" if joined else "one-shot")
+    _check_effect(effect, joined)
+    return Way(
+        effect,
+        how.get("probe"),
+        _exceptions(how.get("safe", ())),
+        how.get("content"),
+        _patience(how.get("wait", 0.0)),
+        _terms(how.get("terms", _PLAIN.terms)),
+        forever_or_seconds(how.get("window", "forever"), "window"),
+        _moment(how.get("at")),
+    )
+
+
+def for_call(way: Way, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Way:
+    """Bind what depends on a call's arguments: a probe is asked about that call."""
+    if way.probe is None:
+        return way
+    probe = way.probe
+    return replace(way, probe=lambda: probe(*args, **kwargs))
+
+
+def _check_effect(effect: object, joined: bool) -> None:
+    if effect not in EFFECTS:
+        raise Misconfigured(f"effect is {effect!r}: choose one of {', '.join(EFFECTS)}")
+    if joined and effect != "joined":
+        raise Misconfigured(f"effect is {effect!r}, but a ledger on a connection commits with it: leave effect out")
+    if effect == "joined" and not joined:
+        raise Misconfigured('effect is "joined", but this ledger has a store of its own: use Ledger.on(connection)')
+
+
+def _exceptions(safe: object) -> tuple[type[BaseException], ...]:
+    types = safe if isinstance(safe, tuple) else (safe,)
+    if not all(isinstance(one, type) and issubclass(one, BaseException) for one in types):
+        raise Misconfigured(f"safe is {safe!r}: give exception types whose raising means that nothing happened")
+    return types
+
+
+def _patience(wait: object) -> float:
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < float("inf"):
+        raise Misconfigured(f"wait is {wait!r}: write a number of seconds, 0 for not at all")
+    return float(wait)
+
+
+def _terms(terms: object) -> Terms:
+    if not isinstance(terms, Terms):
+        raise Misconfigured(f"terms is {terms!r:.80}: write Terms(lease=…, keep=…, attempts=…, backoff=…)")
+    return terms
+
+
+def _moment(at: datetime | None) -> datetime | None:
+    if at is not None:
+        epoch(at, "at")
+    return at
+
+
+_PLAIN = Way()
+
+__all__ = ["How", "Unpack", "Way", "for_call", "way"]

@@ -1,0 +1,67 @@
+"""Which store is meant when nobody says: the environment, the nearest `onefold.toml`, or `./onefold.db`.
+
+The library and the command line ask here, so that both always find the same one. It reads settings
+and opens nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+from onefold.core.errors import Misconfigured
+
+VARIABLE = "ONEFOLD_STORE"
+FILE = "onefold.toml"
+DEFAULT = "onefold.db"
+
+logger = logging.getLogger("onefold")
+
+
+class Located(NamedTuple):
+    """A store's URL, and who said so."""
+
+    url: str
+    origin: str
+
+
+def locate(given: str | None = None) -> Located:
+    """Say which store is meant: what was given, $ONEFOLD_STORE, the nearest onefold.toml upwards, ./onefold.db."""
+    if given:
+        return Located(given, "the caller")
+    if url := os.environ.get(VARIABLE):
+        return Located(url, f"${VARIABLE}")
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / FILE).is_file() and (url := _from_file(folder / FILE)):
+            return Located(_anchored(url, folder), str(folder / FILE))
+    return Located(f"sqlite:///{here / DEFAULT}", "the default")
+
+
+def announce(located: Located) -> None:
+    """Log the path of a default file that is about to be created."""
+    path = Path(located.url.removeprefix("sqlite:///"))
+    if located.origin == "the default" and not path.exists():
+        logger.warning("creating the ledger %s (set %s or write %s to choose another)", path, VARIABLE, FILE)
+
+
+def _from_file(file: Path) -> str | None:
+    try:
+        settings = tomllib.loads(file.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{file} cannot be read: {error}") from error
+    store = settings.get("store")
+    if store is not None and not isinstance(store, str):
+        raise Misconfigured(f"store in {file} is {store!r}: write a URL, like \"sqlite:///{DEFAULT}\"")
+    return store
+
+
+def _anchored(url: str, folder: Path) -> str:
+    """Read a relative file as relative to the folder that names it, not to wherever the worker was started."""
+    scheme, _, rest = url.partition(":///")
+    if scheme != "sqlite" or rest.startswith("/"):
+        return url
+    return f"sqlite:///{folder / rest}"

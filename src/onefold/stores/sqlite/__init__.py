@@ -1,0 +1,38 @@
+"""SQLite, the default store: a file of Onefold's own, or the caller's transaction.
+
+This module opens either by URL or connection; the work is in `plan`, `file` and `joined`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from onefold.core.errors import Misconfigured
+from onefold.drive import Threaded
+from onefold.stores.sql import scripts
+from onefold.stores.sqlite.file import SqliteStore
+from onefold.stores.sqlite.joined import JoinedStore, adapt
+
+__all__ = ["JoinedStore", "SqliteStore", "adapt", "aconnect", "connect", "ddl"]
+
+
+def connect(url: str, create: bool = True) -> SqliteStore:
+    """Open `sqlite:///relative.db` or `sqlite:////absolute.db`, with `?synchronous=normal` if wished."""
+    split = urlsplit(url)
+    if split.netloc or len(split.path) < 2:
+        raise Misconfigured(f"{url!r} names no file: write sqlite:///relative.db or sqlite:////absolute.db")
+    options = dict(parse_qsl(split.query, keep_blank_values=True))
+    synchronous = options.pop("synchronous", "full").lower()
+    if options:
+        raise Misconfigured(f"{url!r} has an unknown option {next(iter(options))!r}: synchronous is the only one")
+    return SqliteStore(unquote(split.path[1:]), create=create, synchronous=synchronous)
+
+
+def aconnect(url: str, create: bool = True) -> Threaded:
+    """Open the same store for awaiting; its calls run in threads, to their end."""
+    return Threaded(connect(url, create))
+
+
+def ddl() -> str:
+    """Return the schema as SQL that can be run by hand."""
+    return "\n".join(scripts("sqlite"))

@@ -1,0 +1,210 @@
+"""Entries in an SQLite file of Onefold's own, through the SQLite that `apsw` carries.
+
+One connection per process, opened at first use and anew after a fork; several processes may share the
+file. It must not open a file that another copy of SQLite in this process has open.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from onefold.core.entry import UNKNOWN, Change, Reply, Seen, State
+from onefold.core.errors import Locked, Misconfigured, Unreachable
+from onefold.core.flow import Found
+from onefold.core.key import Key
+from onefold.stores.sql import migrations
+from onefold.stores.sqlite import plan
+from onefold.stores.sqlite.plan import Row
+
+LOCK_TIMEOUT = 5.0
+"""Seconds to wait for another process's write before giving up."""
+
+
+class Apsw:
+    """An `apsw` connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
+        return self.connection.execute(sql, bound).fetchall()
+
+    def many(self, sql: str, bound: Sequence[Sequence[Any]]) -> list[Row]:
+        return self.connection.executemany(sql, bound).fetchall()
+
+
+class SqliteStore:
+    """A ledger in one file. Opens it at first use, and anew after a fork."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        synchronous: str = "full",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if synchronous not in ("full", "normal"):
+            raise Misconfigured(f"synchronous is {synchronous!r}: write full (the default) or normal")
+        self.path = Path(path)
+        self._create = create
+        self._synchronous = synchronous
+        self._clock = clock
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._client: Apsw | None = None
+
+    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        with self._connected() as client:
+            return plan.get(client, keys, self._clock())
+
+    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        with self._connected() as client:
+            client.connection.execute("BEGIN IMMEDIATE")
+            try:
+                replies = plan.swap(client, changes, self._clock())
+            except BaseException:
+                client.connection.execute("ROLLBACK")
+                raise
+            return replies if self._commit(client) else [UNKNOWN] * len(changes)
+
+    def _commit(self, client: Apsw) -> bool:
+        """Commit; False if nobody can tell whether it did."""
+        try:
+            client.connection.execute("COMMIT")
+        except apsw.IOError:
+            # A failed sync must not be repeated as if it could succeed: what the disk has is unknown.
+            self._drop(client)
+            return False
+        except apsw.Error:
+            with suppress(apsw.Error):
+                client.connection.execute("ROLLBACK")
+            raise
+        return True
+
+    def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        with self._connected() as client:
+            now = self._clock()
+            return plan.scan(client, scope, states, now if due else float("inf"), after, limit, now)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None and self._pid == os.getpid():
+                self._client.connection.close()
+            self._client = None
+
+    def query(self, sql: str) -> list[Row]:
+        """Read something about the file itself, for `doctor`."""
+        with self._connected() as client:
+            return client.rows(sql)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Apsw]:
+        if self._pid != os.getpid():
+            _INHERITED.append(self._client)
+            self._forget()
+        with self._lock, translated(str(self.path)):
+            if self._client is None:
+                self._client = self._open()
+            yield self._client
+
+    def _drop(self, client: Apsw) -> None:
+        with suppress(apsw.Error):
+            client.connection.close()
+        self._client = None
+
+    def _open(self) -> Apsw:
+        _check_file(self.path, self._create)
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if self._create else 0)
+        connection = apsw.Connection(str(self.path), flags=flags)
+        try:
+            connection.set_busy_timeout(int(LOCK_TIMEOUT * 1000))
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            client = Apsw(connection)
+            self._migrate(client)
+        except BaseException:
+            connection.close()
+            raise
+        return client
+
+    def _migrate(self, client: Apsw) -> None:
+        if plan.schema_version(client) == len(migrations("sqlite")):
+            return
+        client.connection.execute("BEGIN IMMEDIATE")
+        try:
+            plan.migrate(client, str(self.path))
+        except BaseException:
+            client.connection.execute("ROLLBACK")
+            raise
+        client.connection.execute("COMMIT")
+
+
+_INHERITED: list[object] = []
+"""Connections that came with a fork: closing one here could checkpoint under its owner, so they are kept."""
+
+
+def _check_file(path: Path, create: bool) -> None:
+    """Refuse a file that is missing, emptied or cut short, before SQLite takes it for a new one."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        if create and path.parent.is_dir():
+            return
+        missing = f"{path} does not exist" if not create else f"the folder {path.parent} does not exist"
+        raise Misconfigured(f"{missing}: there is no ledger to open") from None
+    if size == 0:
+        _wait_for_creator(path)
+        return
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header.startswith(b"SQLite format 3\0"):
+        raise Misconfigured(f"{path} is not an SQLite database: give another path, or move that file away")
+    pages, page = int.from_bytes(header[28:32], "big"), int.from_bytes(header[16:18], "big")
+    if pages * (65536 if page == 1 else page) > size:
+        raise Misconfigured(
+            f"{path} is cut short: {size} bytes of a database of {pages} pages; restore it from a backup"
+        )
+
+
+def _wait_for_creator(path: Path) -> None:
+    """Another process may be creating the file this very moment; an empty file that stays so is no ledger."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    while path.stat().st_size == 0:
+        if time.monotonic() > deadline:
+            raise Misconfigured(
+                f"{path} is empty (0 bytes), which a ledger never is: restore it from a backup, or delete it to start anew"
+            )
+        time.sleep(0.01)
+
+
+@contextmanager
+def translated(name: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours, keeping theirs as the cause."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise Locked(f"{name} was locked by another process for {LOCK_TIMEOUT:.0f} s; nothing was written") from error
+    except apsw.FullError as error:
+        raise Unreachable(f"the disk that holds {name} is full; nothing was written") from error
+    except apsw.ReadOnlyError as error:
+        raise Misconfigured(f"{name} cannot be written: the file or its folder is read-only") from error
+    except apsw.CantOpenError as error:
+        raise Misconfigured(f"{name} cannot be opened: {error}") from error
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise Misconfigured(f"{name} is damaged ({error}): restore it from a backup") from error
+    except apsw.Error as error:
+        raise Unreachable(f"{name} did not answer: {error}") from error

@@ -1,0 +1,124 @@
+"""What the SQLite stores ask of a connection, whoever owns it: the same statements, inside a transaction
+that somebody else begins and commits. It compares versions and says what is stored; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from onefold.core.entry import NOTHING, OPEN, STATES, Change, Entry, Seen, State, due, stamped
+from onefold.core.errors import Misconfigured
+from onefold.core.flow import Found
+from onefold.core.key import Key
+from onefold.stores.sql import migrations, statements
+
+Row = tuple[Any, ...]
+
+_SQL = statements("sqlite")
+_FIELDS = len(Entry._fields)
+
+
+class Client(Protocol):
+    """One face for every kind of connection: run a statement, or one statement for many rows."""
+
+    def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]: ...
+
+    def many(self, sql: str, bound: Sequence[Sequence[Any]]) -> list[Row]: ...
+
+
+
+def get(client: Client, keys: Sequence[Key], now: float) -> list[Seen]:
+    """Read what is stored, one look-up per key."""
+    return [_seen(client.rows(_SQL["get"], (key.id,)), now) for key in keys]
+
+
+def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
+    """Try all changes inside a transaction that the caller has begun and will commit."""
+    inserts, updates, removals = [], [], []
+    replies: dict[bytes, Seen] = {}
+    for change in changes:
+        id = change.key.id
+        if change.entry is None:
+            removals.append((id, change.expected, now))
+            replies[id] = NOTHING
+            continue
+        version = int(now * 1_000_000) if change.expected is None else change.expected + 1
+        entry = stamped(change, version, now)
+        replies[id] = Seen(entry)
+        if change.expected is None:
+            inserts.append((id, change.key.scope, *entry, due(entry)))
+        else:
+            updates.append((*entry, due(entry), id, change.expected))
+    written: set[bytes] = set()
+    for name, bound in (("insert", inserts), ("update", updates), ("remove", removals)):
+        if bound:
+            written.update(row[0] for row in client.many(_SQL[name], bound))
+    if len(written) == len(changes):
+        return [*replies.values()]
+    return [
+        replies[change.key.id] if change.key.id in written else get(client, [change.key], now)[0]
+        for change in changes
+    ]
+
+
+def scan(
+    client: Client, scope: str | None, states: Sequence[State], until: float, after: str | None, limit: int, now: float
+) -> tuple[list[Found], str | None]:
+    """Read a page: state by state through the index of open entries, done ones by a walk."""
+    found: list[Found] = []
+    wanted = [state for state in STATES if state in states]
+    start: list[Any] = json.loads(after) if after else [wanted[0], "", -1.0, ""]
+    for state in wanted[wanted.index(start[0]) :]:
+        place = start[1:] if state == start[0] else ["", -1.0, ""]
+        rows = _page(client, scope, state, place, until, limit - len(found))
+        found += [(Key.stored(row[1], row[0], row[15]), _seen([row], now)) for row in rows]
+        if len(found) == limit:
+            last = rows[-1]
+            return found, json.dumps([state, last[1], last[-1], last[0].hex()])
+    return found, None
+
+
+def _page(client: Client, scope: str | None, state: State, place: list[Any], until: float, limit: int) -> list[Row]:
+    after_scope, after_due, after_id = place[0], place[1], bytes.fromhex(place[2])
+    if state not in OPEN:
+        return client.rows(_SQL["walk_done"], (after_id, scope, limit))
+    bound = (state, after_scope, after_due, after_id, until, limit)
+    if scope is None:
+        return client.rows(_SQL["scan_open"], bound)
+    return client.rows(_SQL["scan_open_in_scope"], (*bound, scope))
+
+
+def _seen(rows: list[Row], now: float) -> Seen:
+    if not rows:
+        return NOTHING
+    entry = Entry._make(rows[0][2 : 2 + _FIELDS])
+    return Seen(entry, max(now - entry.written, 0.0))
+
+
+# ----- the schema
+
+
+def migrate(client: Client, name: str) -> None:
+    """Bring the tables to this version, inside a transaction that the caller has begun."""
+    known = migrations("sqlite")
+    version = schema_version(client)
+    if version > len(known):
+        raise Misconfigured(
+            f"{name} was written by a newer Onefold (schema {version}, this one knows {len(known)}): "
+            "upgrade with `pip install -U onefold`"
+        )
+    for script in known[version:]:
+        for statement in script:
+            client.rows(statement)
+    if version < len(known):
+        client.rows("INSERT OR REPLACE INTO onefold_meta (name, value) VALUES ('schema', ?)", (str(len(known)),))
+
+
+def schema_version(client: Client) -> int:
+    """Return the number of the last migration this database has seen, 0 if none."""
+    if not client.rows("SELECT 1 FROM sqlite_schema WHERE name = 'onefold_meta'"):
+        return 0
+    rows = client.rows("SELECT value FROM onefold_meta WHERE name = 'schema'")
+    return int(rows[0][0]) if rows else 0
