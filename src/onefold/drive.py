@@ -32,6 +32,9 @@ T = TypeVar("T")
 GRACE = 5.0
 """Seconds that a cancelled flow has for each of its last calls."""
 
+LINGER = 10.0
+"""Seconds that a heart with nothing to do waits for more, because starting one costs more than a claim."""
+
 LONGEST_REST = 3600.0
 """Seconds after which a heart looks around even if nothing seems due."""
 
@@ -65,12 +68,16 @@ class AsyncWallClock:
         await asyncio.sleep(seconds)
 
 
+_CLOCK = WallClock()
+_ASYNC_CLOCK = AsyncWallClock()
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What flows are driven against: a store and a clock, and who listens in."""
 
     store: Store
-    clock: Clock = WallClock()
+    clock: Clock = _CLOCK
     tap: Tap | None = None
 
 
@@ -79,7 +86,7 @@ class AsyncPorts:
     """The same, awaited."""
 
     store: AsyncStore
-    clock: AsyncClock = AsyncWallClock()
+    clock: AsyncClock = _ASYNC_CLOCK
     tap: Tap | None = None
 
 
@@ -88,6 +95,7 @@ class AsyncPorts:
 
 def run(flow: Flow[T], ports: Ports) -> T:
     """Drive a flow to its end, blocking."""
+    tap = ports.tap
     reply: Any = None
     error: BaseException | None = None
     while True:
@@ -98,22 +106,20 @@ def run(flow: Flow[T], ports: Ports) -> T:
             return result
         _checked(call, flow)
         try:
-            reply, error = _tapped(call, ports), None
+            reply, error = call.on(ports) if tap is None else _tapped(call, ports, tap), None
         except BaseException as raised:
             reply, error = None, raised
 
 
-def _tapped(call: Call[Any], ports: Ports) -> Any:
-    if ports.tap is None:
-        return call.on(ports)
-    ports.tap(Event(call))
+def _tapped(call: Call[Any], ports: Ports, tap: Tap) -> Any:
+    tap(Event(call))
     started = time.perf_counter()
     try:
         reply = call.on(ports)
     except BaseException as error:
-        ports.tap(Event(call, time.perf_counter() - started, error=error))
+        tap(Event(call, time.perf_counter() - started, error=error))
         raise
-    ports.tap(Event(call, time.perf_counter() - started, reply))
+    tap(Event(call, time.perf_counter() - started, reply))
     return reply
 
 
@@ -171,7 +177,7 @@ def _checked(call: object, flow: Flow[Any]) -> None:
 
 
 class Threaded:
-    """A blocking store for awaiting: every call runs in a thread, and to its end, even if its caller is cancelled."""
+    """A blocking store for awaiting: a call runs in a thread, and to its end, even if its caller is cancelled."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -226,7 +232,7 @@ class Merged:
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store = store
-        self._clock = clock or WallClock()
+        self._clock = clock or _CLOCK
         self._pid = 0
         self._renew()
 
@@ -241,6 +247,21 @@ class Merged:
         """Send changes together with whatever else is asked meanwhile."""
         if self._pid != os.getpid():
             self._renew()
+        with self._lock:
+            alone = self._line.lead_alone()
+        replies = self._alone(changes) if alone else self._in_line(changes)
+        with self._lock:
+            return self._sightings.judge(changes, replies, self._clock.monotonic())
+
+    def _alone(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        """Nobody else asks: send at once, and then let those in who came meanwhile."""
+        try:
+            return self._store.swap(changes)
+        finally:
+            with self._lock:
+                self._line.hand_on()
+
+    def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
         turn = threading.Lock()
         turn.acquire()
         ask = Ask(changes, turn.release)
@@ -250,8 +271,7 @@ class Merged:
             self._wait(ask, turn)
         if ask.open:
             self._lead(ask)
-        with self._lock:
-            return self._sightings.judge(changes, ask.answer(), self._clock.monotonic())
+        return ask.answer()
 
     def _wait(self, ask: Ask, turn: threading.Lock) -> None:
         try:
@@ -290,12 +310,23 @@ class AsyncMerged:
 
     def __init__(self, store: AsyncStore, clock: AsyncClock | None = None) -> None:
         self._store = store
-        self._ports = AsyncPorts(store, clock or AsyncWallClock())
+        self._ports = AsyncPorts(store, clock or _ASYNC_CLOCK)
         self._line = Line()
         self._sightings = Sightings()
 
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         """Send changes together with whatever else is asked meanwhile."""
+        replies = await (self._alone(changes) if self._line.lead_alone() else self._in_line(changes))
+        return self._sightings.judge(changes, replies, await self._ports.clock.monotonic())
+
+    async def _alone(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        """Nobody else asks: send at once, and then let those in who came meanwhile."""
+        try:
+            return await self._store.swap(changes)
+        finally:
+            self._line.hand_on()
+
+    async def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
         turn = asyncio.Event()
         ask = Ask(changes, turn.set)
         self._line.enter(ask)
@@ -303,7 +334,7 @@ class AsyncMerged:
             await self._wait(ask, turn)
         if ask.open:
             await self._lead(ask)
-        return self._sightings.judge(changes, ask.answer(), await self._ports.clock.monotonic())
+        return ask.answer()
 
     async def _wait(self, ask: Ask, turn: asyncio.Event) -> None:
         try:
@@ -340,7 +371,7 @@ def _nothing() -> None:
 
 
 class Heart:
-    """Renews everything held in one batch, from one daemon thread that lives while there is something to do."""
+    """Renews everything held in one batch, from one daemon thread that lives while there is work."""
 
     def __init__(self, ports: Callable[[], Ports]) -> None:
         self._ports = ports
@@ -353,39 +384,51 @@ class Heart:
         self._wakes = float("inf")
         self._living = False
 
-    def add(self, pulse: Pulse) -> None:
-        """Keep a claim alive from now on."""
+    def add(self, *pulses: Pulse) -> None:
+        """Keep claims alive from now on."""
         if self._pid != os.getpid():
             self._reset()  # a forked child has none of its parent's threads, and must not renew its claims
-        with self._changed:
+        for pulse in pulses:
             self._pulses[id(pulse)] = pulse
-            if not self._living:
-                self._living = True
-                threading.Thread(target=self._live, name="onefold-heart", daemon=True).start()
-            elif pulse.next < self._wakes:
-                self._changed.notify()
+        # A heart that is about to end has `_wakes` at infinity, so this is never missed.
+        if soonest(pulses) < self._wakes:
+            self._wake()
 
-    def drop(self, pulse: Pulse) -> None:
-        """Let a claim be; an answer that is still on its way is not heard any more."""
-        with self._changed:
+    def drop(self, *pulses: Pulse) -> None:
+        """Let claims be; an answer that is still on its way is not heard any more."""
+        for pulse in pulses:
             self._pulses.pop(id(pulse), None)
+
+    def _wake(self) -> None:
+        with self._changed:
+            if self._living:
+                self._changed.notify()
+                return
+            self._living = True
+            threading.Thread(target=self._live, name="onefold-heart", daemon=True).start()
 
     def _live(self) -> None:
         while batch := self._next():
             self._beat(batch)
 
     def _next(self) -> list[Pulse]:
-        """Wait until something is due; nothing at all ends the life."""
+        """Wait until something is due; nothing at all, for a while, ends the life."""
         clock = self._ports().clock
         with self._changed:
-            while self._pulses:
-                now = clock.monotonic()
-                if batch := due(self._pulses.values(), now):
+            while True:
+                now, pulses = clock.monotonic(), list(self._pulses.values())
+                if batch := due(pulses, now):
                     return batch
-                self._wakes = soonest(self._pulses.values())
-                self._changed.wait(min(self._wakes - now, LONGEST_REST))
-            self._living, self._wakes = False, float("inf")
-            return []
+                self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else LINGER))
+                self._changed.wait(self._wakes - now)
+                if not pulses and clock.monotonic() >= self._wakes and self._ends():
+                    return []
+
+    def _ends(self) -> bool:
+        # In this order: what is added before the look is seen, what comes after finds `_wakes` at infinity.
+        self._wakes = float("inf")
+        self._living = bool(self._pulses)
+        return not self._living
 
     def _beat(self, batch: Sequence[Pulse]) -> None:
         ports = self._ports()
@@ -394,10 +437,9 @@ class Heart:
         except Exception:
             answers = [Answer("unknown")] * len(batch)
         now = ports.clock.monotonic()
-        with self._changed:
-            for pulse, answer in zip(batch, answers, strict=True):
-                if id(pulse) in self._pulses:
-                    pulse.hear(answer, now)
+        for pulse, answer in zip(batch, answers, strict=True):
+            if id(pulse) in self._pulses:
+                pulse.hear(answer, now)
 
 
 class AsyncHeart:
@@ -410,19 +452,20 @@ class AsyncHeart:
         self._changed = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
 
-    def add(self, pulse: Pulse) -> None:
-        """Keep a claim alive from now on."""
-        self._pulses[id(pulse)] = pulse
+    def add(self, *pulses: Pulse) -> None:
+        """Keep claims alive from now on."""
+        self._pulses.update((id(pulse), pulse) for pulse in pulses)
         loop = asyncio.get_running_loop()
         if self._life is None or self._life.done() or self._life.get_loop() is not loop:
             self._changed = asyncio.Event()
             self._life = loop.create_task(self._live(), name="onefold-heart")
-        elif pulse.next < self._wakes:
+        elif soonest(pulses) < self._wakes:
             self._changed.set()
 
-    def drop(self, pulse: Pulse) -> None:
-        """Let a claim be; an answer that is still on its way is not heard any more."""
-        self._pulses.pop(id(pulse), None)
+    def drop(self, *pulses: Pulse) -> None:
+        """Let claims be; an answer that is still on its way is not heard any more."""
+        for pulse in pulses:
+            self._pulses.pop(id(pulse), None)
 
     async def _live(self) -> None:
         while batch := await self._next():
@@ -430,16 +473,18 @@ class AsyncHeart:
 
     async def _next(self) -> list[Pulse]:
         clock = self._ports().clock
-        while self._pulses:
-            now = await clock.monotonic()
-            if batch := due(self._pulses.values(), now):
+        while True:
+            now, pulses = await clock.monotonic(), list(self._pulses.values())
+            if batch := due(pulses, now):
                 return batch
-            self._wakes = soonest(self._pulses.values())
+            self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else LINGER))
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), min(self._wakes - now, LONGEST_REST))
-        self._wakes = float("inf")
-        return []
+                await asyncio.wait_for(self._changed.wait(), self._wakes - now)
+                continue
+            if not self._pulses:
+                self._wakes = float("inf")
+                return []
 
     async def _beat(self, batch: Sequence[Pulse]) -> None:
         ports = self._ports()

@@ -7,6 +7,7 @@ says nothing about the effect: its holder may have died before it, died after it
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from onefold.core.entry import Change, Effect, Entry, Seen, Why, expired
@@ -46,7 +47,8 @@ class Hold(NamedTuple):
     """A write of ours went unanswered: the stored version may be ahead of `entry`."""
 
 
-class Answer(NamedTuple):
+@dataclass(slots=True)
+class Answer:
     """What a claimant or holder is told. Losing is an answer, not an error."""
 
     state: Literal["won", "done", "busy", "parked", "mismatch", "lost", "settled", "unknown"]
@@ -107,7 +109,7 @@ def claim(bid: Bid, seen: Seen) -> Change | Answer:
 
 
 def first(bid: Bid, expected: int | None = None) -> Change:
-    """Claim what nobody did, as far as the ledger remembers; what a claimant sends before it has seen anything."""
+    """Claim what nobody did, as far as the ledger remembers: what is sent before anything was seen."""
     keep = bid.terms.keep
     if keep is not None and bid.age >= keep and bid.effect != "idempotent":
         return _park(bid.key, _held(bid, attempt=0), "beyond-memory", expected)
@@ -204,14 +206,35 @@ def end(hold: Hold, entry: Entry | None, ending: Ending, terms: Terms) -> Change
         return Answer("lost", entry)
     match ending.kind:
         case "returned":
-            settled = entry._replace(state="done", why=None, body=ending.body)
-            return Change(hold.key, entry.version, settled, keep=terms.keep)
+            return Change(hold.key, entry.version, _done(entry, ending.body), keep=terms.keep)
         case "parked":
             return _park(hold.key, _with_body(entry, ending), "by-hand", entry.version)
         case "raised" if entry.effect == "one-shot" and entry.begun is not None:
             return _park(hold.key, _with_body(entry, ending), "in-doubt", entry.version)
         case _:
             return _free(hold.key, _with_body(entry, ending), ending, terms)
+
+
+def _done(entry: Entry, receipt: str | None) -> Entry:
+    # Spelt out, because settling is the hottest write and `_replace` costs three times as much.
+    return Entry(
+        "done",
+        None,
+        entry.token,
+        0,
+        entry.fence,
+        entry.effect,
+        entry.begun,
+        entry.lease,
+        0.0,
+        entry.attempt,
+        None,
+        None,
+        entry.fingerprint,
+        entry.label,
+        entry.source,
+        receipt,
+    )
 
 
 def _free(key: Key, entry: Entry, ending: Ending, terms: Terms) -> Change:
@@ -301,4 +324,3 @@ def may_retry(entry: Entry) -> bool:
 def purge(key: Key, entry: Entry) -> Change:
     """Ask for the removal of a done entry; the store removes it only if it has expired by its own clock."""
     return Change(key, entry.version, None)
-

@@ -39,7 +39,9 @@ class Tile(NamedTuple):
 def checked(span: Span) -> Span:
     """Refuse a span that ends before it starts."""
     if span.until <= span.since:
-        raise Misconfigured(f"the span from {span.since} to {span.until} is empty: until must come after since")
+        raise Misconfigured(
+            f"the span from {span.since} to {span.until} is empty: until must come after since"
+        )
     return span
 
 

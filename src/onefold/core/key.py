@@ -35,11 +35,15 @@ class Key:
         packed = [_prefix(scope)]
         for text in texts:
             if not text:
-                raise Misconfigured(f"a part of a key in scope {scope!r} is empty: {parts!r:.80}; a missing field?")
+                raise Misconfigured(
+                    f"a part of a key in scope {scope!r} is empty: {parts!r:.80}; a missing field?"
+                )
             try:
                 raw = text.encode()
             except UnicodeEncodeError:
-                raise Misconfigured(f"a part of a key in scope {scope!r} is not valid Unicode: {text!r:.80}") from None
+                raise Misconfigured(
+                    f"a part of a key in scope {scope!r} is not valid Unicode: {text!r:.80}"
+                ) from None
             packed.append(len(raw).to_bytes(8, "big"))
             packed.append(raw)
         self.scope = scope
@@ -92,7 +96,7 @@ def label(parts: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Make text safe to print on one line: nothing in it can move a cursor, end a line or fake a separator."""
+    """Make text safe to print: nothing in it can move a cursor, end a line or fake a separator."""
     if text.isprintable() and "/" not in text and "\\" not in text:
         return text
     return "".join(_shown(char) for char in text)
@@ -109,7 +113,9 @@ def _text(scope: str, part: object) -> str:
         return str(part)
     if isinstance(part, int) and not isinstance(part, bool):
         return str(int(part))
-    raise Misconfigured(f"a key in scope {scope!r} has a part of type {type(part).__name__}: parts are str or int")
+    raise Misconfigured(
+        f"a key in scope {scope!r} has a part of type {type(part).__name__}: parts are str or int"
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -118,4 +124,3 @@ def _prefix(scope: object) -> bytes:
         raise Misconfigured(f"{scope!r:.80} is no scope: 1 to {SCOPE_LENGTH} printable characters are")
     raw = scope.encode()
     return len(raw).to_bytes(8, "big") + raw
-

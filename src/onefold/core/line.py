@@ -42,11 +42,18 @@ class Ask:
 
 
 class Line:
-    """Who waits, and who leads. Guard `enter`, `take` and `hand_on` by one lock."""
+    """Who waits, and who leads. Guard every call by one lock."""
 
     def __init__(self) -> None:
         self.waiting: deque[Ask] = deque()
         self.led = False
+
+    def lead_alone(self) -> bool:
+        """Take the lead without standing in line, if nobody has it."""
+        if self.led:
+            return False
+        self.led = True
+        return True
 
     def enter(self, ask: Ask) -> None:
         """Stand in line; the first to come leads."""
@@ -86,7 +93,7 @@ class Line:
 
 
 async def send(batch: Sequence[Ask]) -> None:
-    """Send one merged call and give each asker its answer; one that fails as a whole is split and sent again."""
+    """Send one merged call and give each asker its answer; one that fails is split and sent again."""
     changes = merged(batch)
     try:
         replies = await swap(changes)

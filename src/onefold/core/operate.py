@@ -1,4 +1,7 @@
-"""What operators and lookers-on do, as flows: look, list, resolve, retry. Every act is noted before it is done."""
+"""What operators and lookers-on do, as flows: look, list, resolve, retry.
+
+Every act is noted before it is done. What an operator may do is decided in `claims`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ async def resolve(key: Key, happened: bool, body: str | None, by: str, token: st
 
 async def retry(key: Key, by: str, token: str) -> Answer:
     """Make a key due now, if that is known to be safe; *lost* if it is not."""
-    return await _operate(key, token, {"act": "retry", "by": by}, lambda entry: claims.retry(key, entry, token))
+    return await _operate(
+        key, token, {"act": "retry", "by": by}, lambda entry: claims.retry(key, entry, token)
+    )
 
 
 async def _operate(key: Key, token: str, act: dict[str, Any], decision: Any) -> Answer:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import cast
 
 from onefold.core import claims
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
-from onefold.core.entry import NOTHING, Change, Entry, Seen, Unknown
+from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Seen
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.core.flow import get, now, scan, sleep, swap
 from onefold.core.key import Key
@@ -36,22 +37,25 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
     `since` in an answer is the time before its change was first sent: a lease counts from there,
     because any one of the unanswered sends may be the one that was written.
     """
-    answers = [Answer("unknown")] * len(changes)
-    asked = sorted(enumerate(changes), key=lambda numbered: numbered[1].key.id)
+    sent = list(changes)
+    answers = [Answer("unknown") for _ in sent]
+    asked = sorted(range(len(sent)), key=lambda at: sent[at].key.id)
     since, tries = await now(), 0
     while asked and tries < TRIES:
-        replies = await swap([change for _, change in asked])
-        unsure, again = False, []
-        for (at, change), reply in zip(asked, replies, strict=True):
-            if isinstance(reply, Unknown):
+        replies = await swap([sent[at] for at in asked])
+        again, unsure = [], False
+        for at, reply in zip(asked, replies, strict=True):
+            if reply is UNKNOWN:
+                again.append(at)
                 unsure = True
-                again.append((at, change))
                 continue
-            verdict = judge(at, change, reply)
-            if isinstance(verdict, Change):
-                again.append((at, verdict))
+            verdict = judge(at, sent[at], reply)
+            if isinstance(verdict, Answer):
+                answers[at] = verdict
+                verdict.since = since
             else:
-                answers[at] = verdict._replace(since=since)
+                again.append(at)
+                sent[at] = verdict
         asked = again
         if unsure:
             tries += 1
@@ -87,7 +91,7 @@ async def claim(bids: Sequence[Bid]) -> list[Answer]:
 
 
 async def give_back(bids: Sequence[Bid]) -> None:
-    """Free what these bids hold: their effects were not started. A store that is down keeps it till the lease ends."""
+    """Free what these bids hold, as their effects were not started; if the store is down, the lease ends it."""
     with suppress(Unreachable):
         found = await get([bid.key for bid in bids])
         await end(
@@ -101,14 +105,14 @@ async def give_back(bids: Sequence[Bid]) -> None:
 
 async def acquire(bid: Bid, patience: Seconds = 0.0) -> Answer:
     """Claim one key, wait for it as long as patience lasts, and win it with lease enough to start."""
-    until = await now() + patience
+    until = await now() + patience if patience else 0.0
     pause, longest = POLL
     while True:
         [answer] = await claim([bid])
         if answer.state == "won":
             answer = await ready(bid, answer)
         while answer.state == "busy":
-            left = until - await now()
+            left = until - await now() if patience else 0.0
             if left <= 0:
                 return answer
             await sleep(max(min(pause, answer.wait, left), 0.001))
@@ -152,14 +156,15 @@ async def begin(hold: Hold, body: str | None = None) -> Answer:
     return answer
 
 
-async def _rewrite(holds: Sequence[Hold], decide: Callable[[Hold, Entry | None], Change | Answer]) -> list[Answer]:
+async def _rewrite(
+    holds: Sequence[Hold], decide: Callable[[Hold, Entry | None], Change | Answer]
+) -> list[Answer]:
     def judge(at: int, change: Change, seen: Seen) -> Change | Answer:
         hold, entry = holds[at], seen.entry
-        adopted = change.expected != hold.entry.version
-        if entry and entry.token == hold.token and entry.state == "held" and entry.version == _next(change):
-            # After an unanswered write of an earlier flow, this version may be that one's, written long ago.
-            if adopted or not hold.unsure:
-                return Answer("won", entry)
+        # After an unanswered write of an earlier flow, this version may be that one's, written long ago.
+        certain = not hold.unsure or change.expected != hold.entry.version
+        if certain and entry and entry.token == hold.token and entry.version == _next(change):
+            return Answer("won", entry)
         return decide(hold, entry)
 
     first = [decide(hold, hold.entry) for hold in holds]
@@ -188,6 +193,8 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
 
 async def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge) -> list[Answer]:
     """Ask the store about the changes; what is an answer already stays one."""
+    if all(isinstance(verdict, Change) for verdict in first):
+        return await ask(cast("Sequence[Change]", first), judge)
     answers = [verdict if isinstance(verdict, Answer) else Answer("unknown") for verdict in first]
     places = [at for at, verdict in enumerate(first) if isinstance(verdict, Change)]
     changes = [verdict for verdict in first if isinstance(verdict, Change)]
@@ -260,7 +267,11 @@ async def purge(scope: str | None = None, page: int = 1000) -> int:
     removed, after = 0, None
     while True:
         found, after = await scan(scope, ("done",), False, after, page)
-        old = [claims.purge(key, seen.entry) for key, seen in found if seen.entry and seen.entry.expires is not None]
+        old = [
+            claims.purge(key, seen.entry)
+            for key, seen in found
+            if seen.entry and seen.entry.expires is not None
+        ]
         if old:
             replies = await swap(sorted(old, key=lambda change: change.key.id))
             removed += sum(reply == NOTHING for reply in replies)

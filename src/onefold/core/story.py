@@ -50,7 +50,11 @@ def _memory(entry: Entry) -> str:
 
 
 def _tried(entry: Entry) -> str:
-    return "it was not tried" if not entry.attempt else f"it was tried {entry.attempt} time{'s' * (entry.attempt > 1)}"
+    return (
+        "it was not tried"
+        if not entry.attempt
+        else f"it was tried {entry.attempt} time{'s' * (entry.attempt > 1)}"
+    )
 
 
 def _waits(entry: Entry, idle: float) -> str:

@@ -52,7 +52,9 @@ def epoch(at: datetime, name: str) -> float:
     if not isinstance(at, datetime):
         raise Misconfigured(f"{name} is {at!r:.80}: give a datetime with a time zone")
     if at.tzinfo is None or at.utcoffset() is None:
-        raise Misconfigured(f"{name} is {at.isoformat()}, without a time zone: use datetime.now(UTC) or .replace(tzinfo=…)")
+        raise Misconfigured(
+            f"{name} is {at.isoformat()}, without a time zone: use datetime.now(UTC) or .replace(tzinfo=…)"
+        )
     return at.timestamp()
 
 

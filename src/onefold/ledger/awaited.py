@@ -158,11 +158,13 @@ class AsyncLedger:
         return decorate
 
     async def call(self, key: Key, fn: Callable[[], Awaitable[Any]], **how: Unpack[How]) -> Outcome:
-        """Run an async function once for a key, and say what came of it. What the function raises is raised."""
+        """Run an async function once for a key, and say what came of it. What it raises is raised."""
         checked = way(how, self._joined is not None)
         return await self._call(checked.bid(key, checked.content), checked, fn)
 
-    async def _call(self, bid: Bid, way: Way, fn: Callable[[], Awaitable[Any]], returns: Any = None) -> Outcome:
+    async def _call(
+        self, bid: Bid, way: Way, fn: Callable[[], Awaitable[Any]], returns: Any = None
+    ) -> Outcome:
         claim = await self._acquire(bid, way)
         if not claim.won:
             return claim.outcome(return_type(fn) if returns is None else returns)
@@ -193,13 +195,15 @@ class AsyncLedger:
         """
         checked = way(how, self._joined is not None)
         only_plain(checked)
-        bids = [checked.bid(key) for key in keys]
+        bids = checked.bids(keys)
         answers = await self._run(claim(bids))
         return [AsyncClaim(self, bid, checked, answer) for bid, answer in zip(bids, answers, strict=True)]
 
     async def settle_many(self, done: Sequence[tuple[AsyncClaim, Any]]) -> list[AsyncClaim]:
         """Settle many claims in one round trip; return those that were lost."""
-        return await self._finish_many([(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done])
+        return await self._finish_many(
+            [(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done]
+        )
 
     async def release_many(self, claims: Sequence[AsyncClaim], reason: str = "") -> list[AsyncClaim]:
         """Give many keys back in one round trip; return those that were lost."""
@@ -297,7 +301,7 @@ class AsyncLedger:
             self._joined.keep(mark_name(claim.bid))
 
     async def _fail(self, claim: AsyncClaim, error: BaseException) -> None:
-        """Write that the effect ended by an exception, which goes on to the caller whatever the store says."""
+        """Write that the effect ended by an exception, which the caller gets whatever the store says."""
         if self._joined is not None:
             self._let_go(claim)
             self._joined.go_back(mark_name(claim.bid))

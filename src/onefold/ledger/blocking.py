@@ -42,9 +42,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+_NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_GENERATOR
+
 
 class Claim(Holding):
-    """A claim of a `Ledger`. As a with-block: leaving it normally settles, by an exception ends it as that means."""
+    """A claim of a `Ledger`. Leaving its with-block settles it; an exception ends it as the class of effect says."""
 
     __slots__ = ("_ledger",)
 
@@ -87,7 +89,7 @@ class Claim(Holding):
 
 
 class Ledger:
-    """Remembers what was done under which key, in any store. Safe to share between threads and across forks."""
+    """Remembers what was done under which key. Safe to share between threads and across forks."""
 
     tap: Tap | None = None
     """Called with every call on the store; set it before first use."""
@@ -110,7 +112,9 @@ class Ledger:
 
     # ----- protecting
 
-    def protect(self, scope: str, *, key: Callable[..., Any], **how: Unpack[How]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    def protect(
+        self, scope: str, *, key: Callable[..., Any], **how: Unpack[How]
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Make a function run once per key; later calls return its receipt.
 
         `key` gets the call's arguments and gives a part or a tuple of parts; `content` and `probe`, if
@@ -162,14 +166,17 @@ class Ledger:
         """
         checked = way(how, self._joined is not None)
         only_plain(checked)
-        bids = [checked.bid(key) for key in keys]
+        bids = checked.bids(keys)
         return [
-            Claim(self, bid, checked, answer) for bid, answer in zip(bids, self._run(claim(bids)), strict=True)
+            Claim(self, bid, checked, answer)
+            for bid, answer in zip(bids, self._run(claim(bids)), strict=True)
         ]
 
     def settle_many(self, done: Sequence[tuple[Claim, Any]]) -> list[Claim]:
         """Settle many claims in one round trip; return those that were lost."""
-        return self._finish_many([(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done])
+        return self._finish_many(
+            [(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done]
+        )
 
     def release_many(self, claims: Sequence[Claim], reason: str = "") -> list[Claim]:
         """Give many keys back in one round trip; return those that were lost."""
@@ -266,7 +273,7 @@ class Ledger:
             self._joined.keep(mark_name(claim.bid))
 
     def _fail(self, claim: Claim, error: BaseException) -> None:
-        """Write that the effect ended by an exception, which goes on to the caller whatever the store says."""
+        """Write that the effect ended by an exception, which the caller gets whatever the store says."""
         if self._joined is not None:
             self._let_go(claim)
             self._joined.go_back(mark_name(claim.bid))
@@ -293,7 +300,12 @@ class Ledger:
 
 
 def _must_block(function: Callable[..., Any]) -> None:
+    flags = getattr(getattr(function, "__code__", None), "co_flags", None)
+    if flags is not None and not flags & _NOT_PLAIN:
+        return
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{function!r} is async: protect it with an AsyncLedger")
     if inspect.isgeneratorfunction(function):
-        raise TypeError(f"{function!r} is a generator: its effects happen after the call returned, where none can be protected")
+        raise TypeError(
+            f"{function!r} is a generator: it runs after the call has returned, where nothing protects it"
+        )

@@ -67,7 +67,7 @@ class Holding:
 
     @property
     def fence(self) -> int:
-        """Grows with every attempt on the key; a sink that remembers the largest can refuse a stale writer."""
+        """Grows with every attempt; a sink that remembers the largest can refuse a stale writer."""
         return self.entry.fence if self.entry else 0
 
     @property
@@ -86,7 +86,9 @@ class Holding:
     def hold(self) -> Hold:
         """Return what is held, or say why nothing can be written."""
         if self.pulse is None:
-            raise Misconfigured(f"{self.key} was not won here but is {self.state}: there is nothing to settle")
+            raise Misconfigured(
+                f"{self.key} was not won here but is {self.state}: there is nothing to settle"
+            )
         if self.finished:
             raise Misconfigured(f"{self.key} was settled, released or parked here before")
         return self.pulse.hold
@@ -123,7 +125,9 @@ def current_claim() -> Holding:
     """Return the claim under which this code runs: its key, its fence, and whether it was lost."""
     holding = _CURRENT.get()
     if holding is None:
-        raise Misconfigured("no claim is running here: call this inside a protected function or a claim's block")
+        raise Misconfigured(
+            "no claim is running here: call this inside a protected function or a claim's block"
+        )
     return holding
 
 
@@ -147,7 +151,7 @@ def kept(key: Key, receipt: Any) -> str | None:
 def bidder(
     function: Callable[..., Any], scope: str, key: Callable[..., Any], way: Way
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Bid, Way]]:
-    """Return what makes a bid from a call's arguments; `key`, `content` and `probe` see defaults filled in."""
+    """Return what makes a bid from a call's arguments, with defaults filled in."""
     signature = inspect.signature(function)
     has_defaults = any(one.default is not one.empty for one in signature.parameters.values())
 
@@ -185,13 +189,17 @@ def probe_answer(told: object) -> tuple[Happened | CannotHappen | None, str | No
         return told, encode(told.receipt)
     if told is None or isinstance(told, CannotHappen):
         return told, None
-    raise Misconfigured(f"a probe answered {told!r:.80}: answer Happened(receipt), CannotHappen() or None for unknown")
+    raise Misconfigured(
+        f"a probe answered {told!r:.80}: answer Happened(receipt), CannotHappen() or None for unknown"
+    )
 
 
 def resolved(key: Key, answer: Answer) -> None:
     """Raise if a person's decision was not written."""
     if answer.state == "unknown":
-        raise Unreachable(f"the store did not confirm the decision about {key}; look with `onefold why {key.spelled}`")
+        raise Unreachable(
+            f"the store did not confirm the decision about {key}; look with `onefold why {key.spelled}`"
+        )
     if answer.state != "settled":
         raise Misconfigured(f"nothing to resolve: {tell(key, Seen(answer.entry))}")
 
@@ -201,7 +209,9 @@ H = TypeVar("H", bound=Holding)
 
 def ended(ends: Sequence[tuple[H, Ending]], answers: Sequence[Answer]) -> list[H]:
     """Return the claims that were lost; raise if the store did not say."""
-    unknown = [holding for (holding, _), answer in zip(ends, answers, strict=True) if answer.state == "unknown"]
+    unknown = [
+        holding for (holding, _), answer in zip(ends, answers, strict=True) if answer.state == "unknown"
+    ]
     if unknown and ends[0][1].kind == "returned":
         raise Unsettled(unknown[0].key)
     if unknown:
@@ -219,5 +229,3 @@ def only_plain(way: Way) -> None:
 def mark_name(bid: Bid) -> str:
     """Name the point in the caller's transaction to which a failed joined effect goes back."""
     return f"onefold_{bid.token}"
-
-

@@ -11,6 +11,7 @@ import os
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from onefold.core.errors import Misconfigured
 
@@ -29,7 +30,7 @@ class Located(NamedTuple):
 
 
 def locate(given: str | None = None) -> Located:
-    """Say which store is meant: what was given, $ONEFOLD_STORE, the nearest onefold.toml upwards, ./onefold.db."""
+    """Say which store is meant: the one given, $ONEFOLD_STORE, the nearest onefold.toml, or ./onefold.db."""
     if given:
         return Located(given, "the caller")
     if url := os.environ.get(VARIABLE):
@@ -38,12 +39,12 @@ def locate(given: str | None = None) -> Located:
     for folder in (here, *here.parents):
         if (folder / FILE).is_file() and (url := _from_file(folder / FILE)):
             return Located(_anchored(url, folder), str(folder / FILE))
-    return Located(f"sqlite:///{here / DEFAULT}", "the default")
+    return Located(f"sqlite:///{quote(str(here / DEFAULT))}", "the default")
 
 
 def announce(located: Located) -> None:
     """Log the path of a default file that is about to be created."""
-    path = Path(located.url.removeprefix("sqlite:///"))
+    path = Path(unquote(located.url.removeprefix("sqlite:///")))
     if located.origin == "the default" and not path.exists():
         logger.warning("creating the ledger %s (set %s or write %s to choose another)", path, VARIABLE, FILE)
 
@@ -55,13 +56,13 @@ def _from_file(file: Path) -> str | None:
         raise Misconfigured(f"{file} cannot be read: {error}") from error
     store = settings.get("store")
     if store is not None and not isinstance(store, str):
-        raise Misconfigured(f"store in {file} is {store!r}: write a URL, like \"sqlite:///{DEFAULT}\"")
+        raise Misconfigured(f'store in {file} is {store!r}: write a URL, like "sqlite:///{DEFAULT}"')
     return store
 
 
 def _anchored(url: str, folder: Path) -> str:
-    """Read a relative file as relative to the folder that names it, not to wherever the worker was started."""
+    """Read a relative file as relative to the folder that names it, not to where the worker was started."""
     scheme, _, rest = url.partition(":///")
     if scheme != "sqlite" or rest.startswith("/"):
         return url
-    return f"sqlite:///{folder / rest}"
+    return f"sqlite:///{quote(str(folder))}/{rest}"

@@ -13,7 +13,7 @@ from onefold.stores.sql import scripts
 from onefold.stores.sqlite.file import SqliteStore
 from onefold.stores.sqlite.joined import JoinedStore, adapt
 
-__all__ = ["JoinedStore", "SqliteStore", "adapt", "aconnect", "connect", "ddl"]
+__all__ = ["JoinedStore", "SqliteStore", "aconnect", "adapt", "connect", "ddl"]
 
 
 def connect(url: str, create: bool = True) -> SqliteStore:
@@ -24,7 +24,9 @@ def connect(url: str, create: bool = True) -> SqliteStore:
     options = dict(parse_qsl(split.query, keep_blank_values=True))
     synchronous = options.pop("synchronous", "full").lower()
     if options:
-        raise Misconfigured(f"{url!r} has an unknown option {next(iter(options))!r}: synchronous is the only one")
+        raise Misconfigured(
+            f"{url!r} has an unknown option {next(iter(options))!r}: synchronous is the only one"
+        )
     return SqliteStore(unquote(split.path[1:]), create=create, synchronous=synchronous)
 
 

@@ -186,7 +186,8 @@ def _wait_for_creator(path: Path) -> None:
     while path.stat().st_size == 0:
         if time.monotonic() > deadline:
             raise Misconfigured(
-                f"{path} is empty (0 bytes), which a ledger never is: restore it from a backup, or delete it to start anew"
+                f"{path} is empty (0 bytes), which a ledger never is: "
+                "restore it from a backup, or delete it to start anew"
             )
         time.sleep(0.01)
 
@@ -197,7 +198,9 @@ def translated(name: str) -> Iterator[None]:
     try:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise Locked(f"{name} was locked by another process for {LOCK_TIMEOUT:.0f} s; nothing was written") from error
+        raise Locked(
+            f"{name} was locked by another process for {LOCK_TIMEOUT:.0f} s; nothing was written"
+        ) from error
     except apsw.FullError as error:
         raise Unreachable(f"the disk that holds {name} is full; nothing was written") from error
     except apsw.ReadOnlyError as error:

@@ -141,7 +141,9 @@ class _Alchemy:
 def _alchemy(connection: Any) -> _Alchemy:
     dialect = getattr(getattr(connection, "dialect", None), "name", "unknown")
     if dialect != "sqlite" or not hasattr(connection, "exec_driver_sql"):
-        raise Misconfigured(f"a ledger joins SQLAlchemy connections to SQLite so far, and this one is {dialect}")
+        raise Misconfigured(
+            f"a ledger joins SQLAlchemy connections to SQLite so far, and this one is {dialect}"
+        )
     return _Alchemy(connection)
 
 

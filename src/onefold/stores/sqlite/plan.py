@@ -28,7 +28,6 @@ class Client(Protocol):
     def many(self, sql: str, bound: Sequence[Sequence[Any]]) -> list[Row]: ...
 
 
-
 def get(client: Client, keys: Sequence[Key], now: float) -> list[Seen]:
     """Read what is stored, one look-up per key."""
     return [_seen(client.rows(_SQL["get"], (key.id,)), now) for key in keys]
@@ -37,16 +36,16 @@ def get(client: Client, keys: Sequence[Key], now: float) -> list[Seen]:
 def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
     """Try all changes inside a transaction that the caller has begun and will commit."""
     inserts, updates, removals = [], [], []
-    replies: dict[bytes, Seen] = {}
+    replies: list[Seen] = []
     for change in changes:
         id = change.key.id
         if change.entry is None:
             removals.append((id, change.expected, now))
-            replies[id] = NOTHING
+            replies.append(NOTHING)
             continue
         version = int(now * 1_000_000) if change.expected is None else change.expected + 1
         entry = stamped(change, version, now)
-        replies[id] = Seen(entry)
+        replies.append(Seen(entry))
         if change.expected is None:
             inserts.append((id, change.key.scope, *entry, due(entry)))
         else:
@@ -56,15 +55,21 @@ def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
         if bound:
             written.update(row[0] for row in client.many(_SQL[name], bound))
     if len(written) == len(changes):
-        return [*replies.values()]
+        return replies
     return [
-        replies[change.key.id] if change.key.id in written else get(client, [change.key], now)[0]
-        for change in changes
+        reply if change.key.id in written else get(client, [change.key], now)[0]
+        for change, reply in zip(changes, replies, strict=True)
     ]
 
 
 def scan(
-    client: Client, scope: str | None, states: Sequence[State], until: float, after: str | None, limit: int, now: float
+    client: Client,
+    scope: str | None,
+    states: Sequence[State],
+    until: float,
+    after: str | None,
+    limit: int,
+    now: float,
 ) -> tuple[list[Found], str | None]:
     """Read a page: state by state through the index of open entries, done ones by a walk."""
     found: list[Found] = []
@@ -80,7 +85,9 @@ def scan(
     return found, None
 
 
-def _page(client: Client, scope: str | None, state: State, place: list[Any], until: float, limit: int) -> list[Row]:
+def _page(
+    client: Client, scope: str | None, state: State, place: list[Any], until: float, limit: int
+) -> list[Row]:
     after_scope, after_due, after_id = place[0], place[1], bytes.fromhex(place[2])
     if state not in OPEN:
         return client.rows(_SQL["walk_done"], (after_id, scope, limit))
@@ -113,7 +120,9 @@ def migrate(client: Client, name: str) -> None:
         for statement in script:
             client.rows(statement)
     if version < len(known):
-        client.rows("INSERT OR REPLACE INTO onefold_meta (name, value) VALUES ('schema', ?)", (str(len(known)),))
+        client.rows(
+            "INSERT OR REPLACE INTO onefold_meta (name, value) VALUES ('schema', ?)", (str(len(known)),)
+        )
 
 
 def schema_version(client: Client) -> int:
