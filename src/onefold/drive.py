@@ -177,7 +177,7 @@ def _checked(call: object, flow: Flow[Any]) -> None:
 
 
 class Threaded:
-    """A blocking store for awaiting: a call runs in a thread, and to its end, even if its caller is cancelled."""
+    """A blocking store for awaiting: calls run in threads, to their end, even if the caller is cancelled."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -91,7 +91,7 @@ async def claim(bids: Sequence[Bid]) -> list[Answer]:
 
 
 async def give_back(bids: Sequence[Bid]) -> None:
-    """Free what these bids hold, as their effects were not started; if the store is down, the lease ends it."""
+    """Free what these bids hold: their effects were not started. If the store is down, the lease ends it."""
     with suppress(Unreachable):
         found = await get([bid.key for bid in bids])
         await end(
@@ -163,7 +163,7 @@ async def _rewrite(
         hold, entry = holds[at], seen.entry
         # After an unanswered write of an earlier flow, this version may be that one's, written long ago.
         certain = not hold.unsure or change.expected != hold.entry.version
-        if certain and entry and entry.token == hold.token and entry.version == _next(change):
+        if certain and _written(change, entry, hold.token) and entry and entry.version == _next(change):
             return Answer("won", entry)
         return decide(hold, entry)
 

@@ -46,7 +46,7 @@ _NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_GENE
 
 
 class Claim(Holding):
-    """A claim of a `Ledger`. Leaving its with-block settles it; an exception ends it as the class of effect says."""
+    """A claim of a `Ledger`. Leaving its block settles it; an exception ends it as its effect class says."""
 
     __slots__ = ("_ledger",)
 
