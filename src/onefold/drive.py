@@ -3,18 +3,18 @@
 `run` blocks and `arun` awaits; `Merged` and `AsyncMerged` put a queue in front of a store, so that
 what is asked while a call is under way leaves together in the next; `Heart` and `AsyncHeart` keep
 claims alive beside their effects. Everything passes one tap. No decision about a key is taken here.
+What awaits imports asyncio when it is used: a command that blocks need not pay for it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from onefold.core.claims import Answer
 from onefold.core.entry import Change, Reply, Seen, State
@@ -26,6 +26,9 @@ from onefold.core.ports import AsyncClock, AsyncStore, Clock, Store
 from onefold.core.protocol import renew
 from onefold.core.pulse import Pulse, due, soonest
 from onefold.core.sightings import Sightings
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -65,6 +68,8 @@ class AsyncWallClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio
+
         await asyncio.sleep(seconds)
 
 
@@ -128,6 +133,8 @@ async def arun(flow: Flow[T], ports: AsyncPorts) -> T:
 
     Calls that the flow makes after that are shielded, each bounded by a grace time.
     """
+    import asyncio
+
     reply: Any = None
     error: BaseException | None = None
     cancelled = False
@@ -327,6 +334,8 @@ class AsyncMerged:
             self._line.hand_on()
 
     async def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        import asyncio
+
         turn = asyncio.Event()
         ask = Ask(changes, turn.set)
         self._line.enter(ask)
@@ -446,6 +455,8 @@ class AsyncHeart:
     """The same, as one task on the running event loop."""
 
     def __init__(self, ports: Callable[[], AsyncPorts]) -> None:
+        import asyncio
+
         self._ports = ports
         self._pulses: dict[int, Pulse] = {}
         self._wakes = float("inf")
@@ -454,6 +465,8 @@ class AsyncHeart:
 
     def add(self, *pulses: Pulse) -> None:
         """Keep claims alive from now on."""
+        import asyncio
+
         self._pulses.update((id(pulse), pulse) for pulse in pulses)
         loop = asyncio.get_running_loop()
         if self._life is None or self._life.done() or self._life.get_loop() is not loop:
@@ -472,6 +485,8 @@ class AsyncHeart:
             await self._beat(batch)
 
     async def _next(self) -> list[Pulse]:
+        import asyncio
+
         clock = self._ports().clock
         while True:
             now, pulses = await clock.monotonic(), list(self._pulses.values())
