@@ -36,5 +36,6 @@ def aconnect(url: str, create: bool = True) -> Threaded:
 
 
 def ddl() -> str:
-    """Return the schema as SQL that can be run by hand."""
-    return "\n".join(scripts("sqlite"))
+    """Return the schema as SQL that can be run by hand; its last line keeps Onefold from making it again."""
+    known = scripts("sqlite")
+    return "\n".join([*known, f"INSERT INTO onefold_meta (name, value) VALUES ('schema', '{len(known)}');\n"])

@@ -132,7 +132,9 @@ class SqliteStore:
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(int(LOCK_TIMEOUT * 1000))
-            connection.execute("PRAGMA journal_mode = WAL")
+            if self._create:
+                # Lasts in the file; whoever only looks at a caller's database must not change it for its owner.
+                connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             client = Apsw(connection)
             self._migrate(client)
@@ -142,8 +144,13 @@ class SqliteStore:
         return client
 
     def _migrate(self, client: Apsw) -> None:
-        if plan.schema_version(client) == len(migrations("sqlite")):
+        version = plan.schema_version(client)
+        if version == len(migrations("sqlite")):
             return
+        if version == 0 and not self._create:
+            raise Misconfigured(
+                f"{self.path} is an SQLite database without a ledger in it: give another path"
+            )
         client.connection.execute("BEGIN IMMEDIATE")
         try:
             plan.migrate(client, str(self.path))
