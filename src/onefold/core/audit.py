@@ -10,6 +10,7 @@ from typing import Any
 
 from onefold.core.claims import Answer
 from onefold.core.entry import Change, Entry, Seen
+from onefold.core.errors import Unreachable
 from onefold.core.flow import get
 from onefold.core.key import Key
 from onefold.core.protocol import ask
@@ -32,11 +33,13 @@ async def note(key: Key, act: dict[str, Any], token: str) -> None:
             return Answer("settled", seen.entry)
         return _added(key, seen.entry, act, token)
 
-    await ask([_added(key, seen.entry, act, token)], judge)
+    [answer] = await ask([_added(key, seen.entry, act, token)], judge)
+    if answer.state == "unknown":
+        raise Unreachable(f"the store did not confirm the note about {key}; nothing was decided")
 
 
 async def acts(key: Key) -> list[dict[str, Any]]:
-    """Read what people did to a key, the oldest first."""
+    """Read what people did to a key, the oldest first; `at` is when, by the store's clock."""
     [seen] = await get([audit_key(key)])
     return _read(seen.entry)
 
@@ -48,5 +51,9 @@ def _added(key: Key, entry: Entry | None, act: dict[str, Any], token: str) -> Ch
 
 
 def _read(entry: Entry | None) -> list[dict[str, Any]]:
-    acts: list[dict[str, Any]] = json.loads(entry.body) if entry and entry.body else []
+    if entry is None or not entry.body:
+        return []
+    acts: list[dict[str, Any]] = json.loads(entry.body)
+    # The store stamps the entry, not its body: the last act is as old as the entry, and stays so.
+    acts[-1].setdefault("at", entry.written)
     return acts

@@ -66,10 +66,16 @@ class Key:
 
     @property
     def spelled(self) -> str:
-        """The key as arguments of a command line."""
-        if self.parts and all(part.isprintable() and len(part) <= LABEL_LENGTH for part in self.parts):
-            return " ".join(quote(word) for word in (self.scope, *self.parts))
-        return f"{quote(self.scope)} --id {self.id.hex()}"
+        """The key as arguments of a command line; after a `--` in it no option can follow."""
+        printable = self.parts and all(
+            part.isprintable() and len(part) <= LABEL_LENGTH for part in self.parts
+        )
+        words = (self.scope, *self.parts) if printable else (self.scope,)
+        option = [] if printable else ["--id", self.id.hex()]
+        spelled = [quote(word) for word in words]
+        # What starts with a dash would be read as an option.
+        dashed = any(word.startswith("-") for word in words)
+        return " ".join([*option, "--", *spelled] if dashed else [*spelled, *option])
 
     def __str__(self) -> str:
         return f"{self.scope}/{self.label}"

@@ -5,7 +5,7 @@ Every act is noted before it is done. What an operator may do is decided in `cla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onefold.core import claims
@@ -17,6 +17,8 @@ from onefold.core.key import Key
 from onefold.core.protocol import decide
 
 PAGE = 500
+
+Decision = Callable[[Entry | None], Change | None]
 
 
 async def look(keys: Sequence[Key]) -> Sequence[Seen]:
@@ -31,23 +33,31 @@ async def page(
     return await scan(scope, states, False, after, limit)
 
 
-async def resolve(key: Key, happened: bool, body: str | None, by: str, token: str) -> Answer:
-    """Write a person's decision about a parked key; *lost* if it is not parked."""
+async def resolve(
+    key: Key, happened: bool, body: str | None, by: str, token: str, shown: Entry | None = None
+) -> Answer:
+    """Write a person's decision about a parked key; *lost* if it is not parked, or not as it was shown."""
     act = {"act": "resolve", "happened": happened, "by": by}
-    return await _operate(key, token, act, lambda entry: claims.resolve(key, entry, token, happened, body))
+    decision = _upon(shown, lambda entry: claims.resolve(key, entry, token, happened, body))
+    return await _operate(key, token, act, decision)
 
 
-async def retry(key: Key, by: str, token: str) -> Answer:
-    """Make a key due now, if that is known to be safe; *lost* if it is not."""
-    return await _operate(
-        key, token, {"act": "retry", "by": by}, lambda entry: claims.retry(key, entry, token)
-    )
+async def retry(key: Key, by: str, token: str, shown: Entry | None = None) -> Answer:
+    """Make a key due now, if that is known to be safe; *lost* if it is not, or not as it was shown."""
+    decision = _upon(shown, lambda entry: claims.retry(key, entry, token))
+    return await _operate(key, token, {"act": "retry", "by": by}, decision)
 
 
-async def _operate(key: Key, token: str, act: dict[str, Any], decision: Any) -> Answer:
+def _upon(shown: Entry | None, decision: Decision) -> Decision:
+    """Let a decision hold only for the version that a person saw, if it is known which."""
+    if shown is None:
+        return decision
+    return lambda entry: decision(entry) if entry is not None and entry.version == shown.version else None
+
+
+async def _operate(key: Key, token: str, act: dict[str, Any], decision: Decision) -> Answer:
     [seen] = await get([key])
-    change: Change | None = decision(seen.entry)
-    if change is None:
+    if decision(seen.entry) is None:
         return Answer("lost", seen.entry)
     await note(key, {**act, **_found(seen.entry)}, token)
     return await decide(key, token, decision)

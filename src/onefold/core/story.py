@@ -67,16 +67,23 @@ def next_steps(key: Key, seen: Seen) -> list[str]:
     entry = seen.entry
     if entry is None or entry.state != "parked":
         return []
-    decide = [
-        f"onefold resolve {key.spelled} --happened",
-        f"onefold resolve {key.spelled} --did-not-happen",
-    ]
-    return [f"onefold retry {key.spelled}", *decide] if may_retry(entry) else decide
+    decide = [command("resolve", key, "--happened"), command("resolve", key, "--did-not-happen")]
+    return [command("retry", key), *decide] if may_retry(entry) else decide
+
+
+def command(verb: str, key: Key, *options: str) -> str:
+    """Write a command about a key, to be copied into a shell."""
+    words = key.spelled
+    parts = [*options, words] if "-- " in words else [words, *options]
+    return " ".join(["onefold", verb, *parts])
 
 
 def moment(at: float) -> str:
-    """Write a point in time, in UTC, to the second."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    """Write a point in time, in UTC, to the second; one that no calendar has, as it is stored."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return f"{at:.0f} s after 1970"
 
 
 def span(seconds: float) -> str:
