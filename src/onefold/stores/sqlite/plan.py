@@ -73,7 +73,10 @@ def scan(
 ) -> tuple[list[Found], str | None]:
     """Read a page: state by state through the index of open entries, done ones by a walk."""
     found: list[Found] = []
-    wanted = [state for state in STATES if state in states]
+    # What is done is never due, so a scan for what is due has no use for the walk over everything.
+    wanted = [state for state in STATES if state in states and (state in OPEN or until == float("inf"))]
+    if not wanted:
+        return [], None
     start: list[Any] = json.loads(after) if after else [wanted[0], "", -1.0, ""]
     for state in wanted[wanted.index(start[0]) :]:
         place = start[1:] if state == start[0] else ["", -1.0, ""]
