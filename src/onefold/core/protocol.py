@@ -57,10 +57,10 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
                 again.append(at)
                 sent[at] = verdict
         asked = again
-        if unsure:
-            tries += 1
+        tries += unsure
+        if unsure and tries < TRIES:
             await sleep(PAUSE * 2**tries)
-        elif asked:
+        elif asked and not unsure:
             since = await now()
     return answers
 

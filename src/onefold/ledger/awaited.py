@@ -18,9 +18,9 @@ from onefold.core.errors import Locked, LostClaim, OnefoldError, Unreachable
 from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.operate import look, page, resolve
-from onefold.core.ports import AsyncStore, Joined
+from onefold.core.ports import AsyncClock, AsyncStore, Joined
 from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
-from onefold.drive import GRACE, AsyncHeart, AsyncMerged, AsyncPorts, Inline, Tap, arun
+from onefold.drive import GRACE, AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, Inline, Tap, arun
 from onefold.ledger.holding import (
     PROBES,
     Holding,
@@ -114,6 +114,9 @@ class AsyncLedger:
 
     tap: Tap | None = None
     """Called with every call on the store; set it before first use."""
+
+    clock: AsyncClock = AsyncWallClock()
+    """How this ledger waits and measures its own leases; a test may set another before first use."""
 
     def __init__(self, store: str | AsyncStore | None = None, *, create: bool = True) -> None:
         self._store = store
@@ -246,16 +249,23 @@ class AsyncLedger:
 
     def _connect(self) -> AsyncPorts:
         if self._joined is not None:
-            return AsyncPorts(Inline(self._joined), tap=self.tap)
+            return AsyncPorts(Inline(self._joined), clock=self.clock, tap=self.tap)
         if self._store is not None and not isinstance(self._store, str):
-            return AsyncPorts(AsyncMerged(self._store), tap=self.tap)
+            return AsyncPorts(AsyncMerged(self._store, self.clock), clock=self.clock, tap=self.tap)
         located = locate(self._store)
         if self._create:
             announce(located)
-        return AsyncPorts(AsyncMerged(aconnect(located.url, self._create)), tap=self.tap)
+        return AsyncPorts(
+            AsyncMerged(aconnect(located.url, self._create), self.clock), clock=self.clock, tap=self.tap
+        )
 
     async def _run(self, flow: Flow[T]) -> T:
-        return await arun(flow, self._open())
+        try:
+            ports = self._open()
+        except BaseException:
+            flow.close()
+            raise
+        return await arun(flow, ports)
 
     def _keep_alive(self, claim: AsyncClaim) -> None:
         if claim.pulse is not None and self._joined is None:

@@ -16,9 +16,9 @@ from onefold.core.errors import Locked, OnefoldError, Unreachable
 from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.operate import look, page, resolve
-from onefold.core.ports import Joined, Store
+from onefold.core.ports import Clock, Joined, Store
 from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
-from onefold.drive import Heart, Merged, Ports, Tap, run
+from onefold.drive import Heart, Merged, Ports, Tap, WallClock, run
 from onefold.ledger.holding import (
     PROBES,
     Holding,
@@ -93,6 +93,9 @@ class Ledger:
 
     tap: Tap | None = None
     """Called with every call on the store; set it before first use."""
+
+    clock: Clock = WallClock()
+    """How this ledger waits and measures its own leases; a test may set another before first use."""
 
     def __init__(self, store: str | Store | None = None, *, create: bool = True) -> None:
         self._store = store
@@ -219,16 +222,21 @@ class Ledger:
 
     def _connect(self) -> Ports:
         if self._joined is not None:
-            return Ports(self._joined, tap=self.tap)
+            return Ports(self._joined, clock=self.clock, tap=self.tap)
         if self._store is not None and not isinstance(self._store, str):
-            return Ports(Merged(self._store), tap=self.tap)
+            return Ports(Merged(self._store, self.clock), clock=self.clock, tap=self.tap)
         located = locate(self._store)
         if self._create:
             announce(located)
-        return Ports(Merged(connect(located.url, self._create)), tap=self.tap)
+        return Ports(Merged(connect(located.url, self._create), self.clock), clock=self.clock, tap=self.tap)
 
     def _run(self, flow: Flow[T]) -> T:
-        return run(flow, self._open())
+        try:
+            ports = self._open()
+        except BaseException:
+            flow.close()
+            raise
+        return run(flow, ports)
 
     def _keep_alive(self, claim: Claim) -> None:
         if claim.pulse is not None and self._joined is None:

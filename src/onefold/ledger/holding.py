@@ -41,8 +41,6 @@ class Holding:
     __slots__ = ("_context", "bid", "entry", "finished", "key", "pulse", "state", "wait", "way")
 
     def __init__(self, bid: Bid, way: Way, answer: Answer) -> None:
-        if answer.state == "mismatch":
-            raise Mismatch(bid.key)
         self.key = bid.key
         self.bid = bid
         self.way = way
@@ -54,6 +52,8 @@ class Holding:
         if answer.state == "won" and answer.entry:
             self.pulse = Pulse(Hold(bid.key, bid.token, answer.entry, answer.since), bid.terms)
         self._context: Token[Holding | None] | None = None
+        if answer.state == "mismatch":
+            raise Mismatch(bid.key)
 
     @property
     def token(self) -> str:
