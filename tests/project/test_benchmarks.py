@@ -1,0 +1,117 @@
+"""That the benchmarks measure real work: every subject runs, nobody skips, and a missing peer is named.
+
+How fast anything is must never decide a test; `./dev bench ledger` prints that for people.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.measure import Absent, Contestant, Keys, Row, Skipped, Table, compare
+
+ROOT = Path(__file__).resolve().parents[2]
+SUBJECTS = {"batches", "singles", "memory", "concurrent", "overhead", "growth"}
+ROW = set(Row.__dataclass_fields__)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a quick run writes."""
+    folder = tmp_path_factory.mktemp("bench")
+    file = folder / "found.json"
+    command = ["benchmarks/run.py", "ledger", "--quick", "--folder", str(folder), "--json", str(file)]
+    ended = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert [path for path in folder.iterdir() if path != file] == [], "files were left behind"
+    result: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return result
+
+
+def rows(found: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(table, row) for table in found["tables"] for row in table["rows"]]
+
+
+def test_every_subject_of_the_ledger_is_measured(found: dict[str, Any]):
+    assert {table["subject"] for table in found["tables"]} == SUBJECTS
+
+
+def test_a_run_says_on_what_it_was_measured(found: dict[str, Any]):
+    assert found["machine"]["fsync_micros"] > 0
+    assert set(found["versions"]) == {"exactly-once", "dbos", "idemkit"}
+
+
+def test_every_contestant_runs_each_effect_once_and_no_duplicate(found: dict[str, Any]):
+    for table, row in rows(found):
+        assert set(row) == ROW
+        if not row["note"].startswith("not run: "):
+            assert row["items"] > 0, row
+            assert row["effects"] == (row["items"] if table["effects"] == "each" else 0), row
+            assert row["micros_each"] > 0, row
+
+
+def test_contestants_of_one_table_have_the_same_durability(found: dict[str, Any]):
+    for table in found["tables"]:
+        assert len({row["durability"] for row in table["rows"] if row["micros_each"]}) == 1, table["title"]
+
+
+def test_each_table_that_has_a_target_says_whether_it_was_reached(found: dict[str, Any]):
+    for _, row in rows(found):
+        assert (row["reached"] is None) == (not row["target"])
+    aimed = {table["subject"] for table, row in rows(found) if row["target"]}
+    assert aimed >= SUBJECTS - {"singles", "memory"}  # their targets are peers, which may be absent
+
+
+def contestant(name: str, effects: float) -> Contestant:
+    """One that runs this part of the effects asked for, whether keys are new or not."""
+    return Contestant(name, "none", lambda keys: int(len(keys) * effects))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ran"), [("each", 0.5), ("each", 0), ("each", 2), ("none", 1)], ids=lambda value: str(value)
+)
+def test_a_contestant_that_skips_or_repeats_work_is_no_winner(kind: Any, ran: float):
+    with pytest.raises(Skipped, match="lazy"):
+        compare("planted", [contestant("lazy", ran)], [["a", "b"]], kind)
+
+
+def test_contestants_take_turns_and_slow_ones_get_fewer_keys():
+    played: list[tuple[str, int]] = []
+
+    def play(name: str, at_most: int | None) -> Contestant:
+        def played_by(keys: Keys) -> int:
+            played.append((name, len(keys)))
+            return len(keys)
+
+        return Contestant(name, "none", played_by, at_most)
+
+    compare("turns", [play("a", None), play("slow", 1)], [["1", "2"], ["3", "4"]])
+    warm_up, turns = played[:2], played[2:]
+    assert warm_up == [("a", 1), ("slow", 1)]
+    assert turns == [("a", 2), ("slow", 1), ("slow", 1), ("a", 2)]
+
+
+def test_a_peer_that_is_absent_is_said_to_be_so_and_aimed_at_by_nobody():
+    table = compare("absent", [contestant("ours", 1), Absent("peer", "no module")], [["a"]])
+    table.aim_at_fastest(["peer"], 1.0)
+    assert table.row("peer") == Row("peer", note="not run: no module")
+
+
+@pytest.mark.parametrize(("micros", "reached"), [(5.0, False), (10.0, True), (20.0, True)])
+def test_a_target_is_reached_when_the_other_needs_that_much_longer(micros: float, reached: bool):
+    ours = Row("ours", micros_each=10.0, ratio=1.0)
+    fast = Row("fast", micros_each=micros, ratio=micros / 10)
+    slow = Row("slow", micros_each=99.0, ratio=9.9)
+    table = Table("aims", [ours, slow, fast])
+    table.aim_at_fastest(["fast", "slow"], 1.0)
+    assert (fast.reached, slow.reached) == (reached, None)
+
+
+@pytest.mark.parametrize(("micros", "reached"), [(19.9, True), (20.1, False)])
+def test_a_target_in_microseconds_is_a_ceiling(micros: float, reached: bool):
+    table = Table("ceiling", [Row("ours", micros_each=micros)])
+    table.aim_below("ours", 20.0)
+    assert table.rows[0].reached is reached
