@@ -6,9 +6,7 @@ and opens nothing.
 
 from __future__ import annotations
 
-import logging
 import os
-import tomllib
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -18,8 +16,6 @@ from onefold.core.errors import Misconfigured
 VARIABLE = "ONEFOLD_STORE"
 FILE = "onefold.toml"
 DEFAULT = "onefold.db"
-
-logger = logging.getLogger("onefold")
 
 
 class Located(NamedTuple):
@@ -46,10 +42,15 @@ def announce(located: Located) -> None:
     """Log the path of a default file that is about to be created."""
     path = Path(unquote(located.url.removeprefix("sqlite:///")))
     if located.origin == "the default" and not path.exists():
-        logger.warning("creating the ledger %s (set %s or write %s to choose another)", path, VARIABLE, FILE)
+        import logging
+
+        told = "creating the ledger %s (set %s or write %s to choose another)"
+        logging.getLogger("onefold").warning(told, path, VARIABLE, FILE)
 
 
 def _from_file(file: Path) -> str | None:
+    import tomllib
+
     try:
         settings = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

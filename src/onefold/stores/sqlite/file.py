@@ -133,7 +133,7 @@ class SqliteStore:
         try:
             connection.set_busy_timeout(int(LOCK_TIMEOUT * 1000))
             if self._create:
-                # Lasts in the file; whoever only looks at a caller's database must not change it for its owner.
+                # Lasts in the file: whoever only looks must not change it for its owner.
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             client = Apsw(connection)
