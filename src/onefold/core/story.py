@@ -62,13 +62,14 @@ def _waits(entry: Entry, idle: float) -> str:
     return f"and waits {span(left)} for its next attempt" if left > 0 else "and may run at any time"
 
 
-def next_steps(key: Key, seen: Seen) -> list[str]:
-    """Name the commands that can follow, the safest first."""
+def next_steps(key: Key, seen: Seen, *options: str) -> list[str]:
+    """Name the commands that can follow, the safest first; `options` say where the store is."""
     entry = seen.entry
     if entry is None or entry.state != "parked":
         return []
-    decide = [command("resolve", key, "--happened"), command("resolve", key, "--did-not-happen")]
-    return [command("retry", key), *decide] if may_retry(entry) else decide
+    answers = ("--happened", "--did-not-happen")
+    decide = [command("resolve", key, answer, *options) for answer in answers]
+    return [command("retry", key, *options), *decide] if may_retry(entry) else decide
 
 
 def command(verb: str, key: Key, *options: str) -> str:
@@ -88,6 +89,8 @@ def moment(at: float) -> str:
 
 def span(seconds: float) -> str:
     """Write a duration in the two largest units that say something."""
+    if seconds == float("inf"):
+        return "for ever"
     if seconds < 10:
         return f"{max(seconds, 0):.1f} s"
     whole = round(seconds)

@@ -1,0 +1,223 @@
+"""`onefold resolve` and `onefold retry`: what only a person can decide about a key.
+
+A decision holds for the version that was shown, and for no other; it is noted with the operator's name
+before it is written. What is safe is decided in `core`, never here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from secrets import token_hex
+from shlex import quote
+from typing import Any
+
+import click
+
+from onefold.cli.codes import Code
+from onefold.cli.facts import key_json, waits
+from onefold.cli.frame import Asked, Command, asked
+from onefold.cli.keys import names_a_key, spelled_out, typed_key
+from onefold.cli.opened import Opened, opened
+from onefold.cli.problems import NOTHING_RAN, Facts, Problem
+from onefold.cli.talk import agreed, data, emit, operator, say
+from onefold.cli.text import counted
+from onefold.core import operate
+from onefold.core.claims import Answer, may_retry
+from onefold.core.entry import BODY_LIMIT, Entry, Seen
+from onefold.core.key import Key
+from onefold.core.story import command, next_steps, tell
+
+UNSURE = "no effect ran; whether the decision was written is not known"
+
+_by = click.option("--by", metavar="NAME", help="Who decides; else the login name.")
+
+
+# ----- resolve
+
+
+@click.command("resolve", cls=Command)
+@names_a_key()
+@click.option(
+    "--happened/--did-not-happen", default=None, help="What you found out: it took place, or it did not."
+)
+@click.option("--receipt", metavar="JSON", help="With --happened: what later callers get; else null.")
+@_by
+def resolve(
+    scope: str,
+    parts: tuple[str, ...],
+    digest: str | None,
+    happened: bool | None,
+    receipt: str | None,
+    by: str | None,
+) -> int:
+    """Decide about a parked key.
+
+    Find out what really took place first, where the effect would show. --happened makes it done,
+    for good. --did-not-happen frees it, so that it runs again: say so only if the old attempt can
+    no longer take place.
+
+    \b
+    Example:
+        onefold resolve charges A-17 --happened --receipt '"ch_314"'
+    """
+    if happened is None:
+        raise click.UsageError("say what took place: --happened or --did-not-happen")
+    if receipt is not None and not happened:
+        raise click.UsageError("--receipt goes with --happened: what did not happen has none")
+    body = _checked(receipt or "null") if happened else None
+    options, who, key = asked(), operator(by), typed_key(scope, parts, digest)
+    with opened(options) as store:
+        key, seen = _shown(store, key)
+        if seen.entry is None or seen.entry.state != "parked":
+            raise _nothing_to_decide(key, seen, store)
+        meaning = "it happened, never run it" if happened else "it did not happen, run it again"
+        question = f"{tell(key, seen)}\nWrite that {meaning}?"
+        if not _sure(options, question):
+            return Code.FAILED
+        flow = operate.resolve(key, happened, body, who, token_hex(16), seen.entry)
+        return _told(store.run(flow, UNSURE), key, store, options)
+
+
+def _checked(text: str) -> str:
+    """Return a receipt as the ledger keeps it, if the ledger can read it again."""
+    import msgspec
+
+    try:
+        msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise click.UsageError(f"--receipt is no JSON: {error}") from error
+    body = msgspec.json.format(text, indent=-1)
+    if len(body.encode()) > BODY_LIMIT:
+        raise click.UsageError(
+            f"--receipt has {len(body.encode()):,} bytes of JSON, and {BODY_LIMIT:,} are kept"
+        )
+    return body
+
+
+def _nothing_to_decide(key: Key, seen: Seen, store: Opened) -> Problem:
+    steps = (command("why", key, *store.options),)
+    return Problem(Code.FAILED, Facts("there is nothing to decide", tell(key, seen), steps=steps))
+
+
+# ----- retry
+
+
+@click.command("retry", cls=Command)
+@names_a_key(required=False)
+@click.option("--scope", "whole", metavar="SCOPE", help="Everything in this scope that is safe to run again.")
+@_by
+def retry(
+    scope: str | None, parts: tuple[str, ...], digest: str | None, whole: str | None, by: str | None
+) -> int:
+    """Make a key due now, where a second run is safe.
+
+    Its attempts are counted anew. What is in doubt is refused with 5, because a second run could
+    double it: find out what took place, then use `onefold resolve`. With --scope everything in the
+    scope that is safe is made due; exits with 3 if something is left.
+
+    \b
+    Example:
+        onefold retry charges A-17
+    """
+    if (scope is None) == (whole is None):
+        raise click.UsageError("name a key, or a whole scope with --scope")
+    options, who = asked(), operator(by)
+    with opened(options) as store:
+        if scope is None:
+            return _retry_scope(store, whole or "", who, options)
+        return retry_key(store, typed_key(scope, parts, digest), who, options)
+
+
+def retry_key(store: Opened, key: Key, who: str, options: Asked) -> int:
+    key, seen = _shown(store, key)
+    if seen.entry is None or seen.entry.state in ("held", "done"):
+        raise _not_waiting(key, seen, store)
+    if not may_retry(seen.entry):
+        raise _may_double(key, seen, store)
+    if not _sure(options, f"{tell(key, seen)}\nRun it again?"):
+        return Code.FAILED
+    return _told(store.run(operate.retry(key, who, token_hex(16), seen.entry), UNSURE), key, store, options)
+
+
+def _not_waiting(key: Key, seen: Seen, store: Opened) -> Problem:
+    steps = (command("why", key, *store.options),)
+    return Problem(Code.FAILED, Facts("there is nothing to retry", tell(key, seen), steps=steps))
+
+
+def _may_double(key: Key, seen: Seen, store: Opened) -> Problem:
+    facts = Facts(
+        "a second run could double it", tell(key, seen), steps=tuple(next_steps(key, seen, *store.options))
+    )
+    return Problem(Code.UNSAFE, facts)
+
+
+def _retry_scope(store: Opened, scope: str, who: str, options: Asked) -> int:
+    """Retry page by page, each entry on the version that was read; count what is left, and why."""
+    safe = sum(_wanted(seen) for entries in store.found(scope, ("free", "parked")) for _, seen in entries)
+    if safe and not _sure(options, f"Run {counted(safe, 'entry', 'entries')} of {scope} again?"):
+        return Code.FAILED
+    retried, left = 0, Counter[str]()
+    for entries in store.found(scope, ("free", "parked")):
+        for key, seen in entries:
+            entry = seen.entry
+            if _wanted(seen):
+                answer = store.run(
+                    operate.retry(key, who, token_hex(16), entry), f"{retried:,} were made due"
+                )
+                retried += answer.state == "settled"
+                left["changed meanwhile"] += answer.state != "settled"
+            elif entry and entry.state == "parked":
+                left[entry.why or "by-hand"] += 1
+    return _told_scope(scope, retried, +left, options)
+
+
+def _wanted(seen: Seen) -> bool:
+    """Say whether a retry of a whole scope takes this one: safe, and not due already."""
+    return seen.entry is not None and may_retry(seen.entry) and (seen.entry.state == "parked" or waits(seen))
+
+
+def _told_scope(scope: str, retried: int, left: Counter[str], options: Asked) -> int:
+    if options.json:
+        emit({"scope": scope, "retried": retried, "left": dict(sorted(left.items()))})
+    else:
+        data(f"{counted(retried, 'entry', 'entries')} of {scope} made due")
+        for why, number in sorted(left.items()):
+            say(f"{counted(number, 'entry', 'entries')} left: {why}")
+        if left:
+            say(f"See `onefold list --parked --scope {quote(scope)}`.")
+    return Code.PERSON if left else Code.FINE
+
+
+# ----- both
+
+
+def _shown(store: Opened, key: Key) -> tuple[Key, Seen]:
+    [seen] = store.run(operate.look([key]))
+    return spelled_out(key, seen.entry), seen
+
+
+def _sure(options: Asked, question: str) -> bool:
+    *before, last = question.split("\n")
+    say(*before)
+    return agreed(options, last)
+
+
+def _told(answer: Answer, key: Key, store: Opened, options: Asked) -> int:
+    """Say what came of a decision."""
+    look = (command("why", key, *store.options),)
+    if answer.state == "unknown":
+        raise Problem(
+            Code.UNREACHABLE, Facts("the store did not confirm", "", store.url, store.origin, UNSURE, look)
+        )
+    if answer.state != "settled" or answer.entry is None:
+        reason = f"{tell(key, Seen(answer.entry))} It is not as it was shown."
+        raise Problem(Code.FAILED, Facts("it changed meanwhile", reason, effect=NOTHING_RAN, steps=look))
+    if options.json:
+        emit(_json(key, answer.entry))
+    else:
+        data(tell(key, Seen(answer.entry)))
+    return Code.FINE
+
+
+def _json(key: Key, entry: Entry) -> dict[str, Any]:
+    return {**key_json(key), "state": entry.state, "version": entry.version}

@@ -1,0 +1,61 @@
+"""Entries as rows and as JSON. Times are written in UTC; nothing here asks a store or prints."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+
+from onefold.core.entry import Entry, Seen
+from onefold.core.key import Key
+from onefold.core.story import moment
+
+_TIMES = ("begun", "written", "not_before", "expires")
+
+
+def iso(at: float | None) -> str | None:
+    """Write a point in time for programs; None where there is none that a calendar has."""
+    if at is None:
+        return None
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def key_json(key: Key) -> dict[str, Any]:
+    """Name a key for programs."""
+    return {"scope": key.scope, "label": key.label, "id": key.id.hex()}
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """Give all that is stored, for programs."""
+    told = entry._asdict()
+    del told["label"], told["token"]
+    # JSON has no infinity, and a file that others write may hold one.
+    lease = entry.lease if isfinite(entry.lease) else None
+    return {**told, "lease": lease, **{name: iso(told[name]) for name in _TIMES}}
+
+
+def silent(seen: Seen) -> bool:
+    """Say whether a holder let its lease run out."""
+    return seen.entry is not None and seen.entry.state == "held" and seen.idle >= seen.entry.lease
+
+
+def waits(seen: Seen) -> bool:
+    """Say whether a free entry still waits for its time."""
+    entry = seen.entry
+    return entry is not None and entry.not_before is not None and entry.written + seen.idle < entry.not_before
+
+
+def awaits(entry: Entry) -> str:
+    """Say in a word or a time what an open entry waits for."""
+    match entry.state:
+        case "parked":
+            return "a decision"
+        case "held":
+            return moment(entry.written + entry.lease)
+        case "free":
+            return "now" if entry.not_before is None else moment(entry.not_before)
+        case _:
+            return ""

@@ -1,0 +1,66 @@
+"""How `status --watch` shows itself: drawn in place on a terminal, as lines everywhere else.
+
+The only module that imports rich, and only to draw.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from onefold.cli.opened import Opened
+from onefold.cli.status import HEAD, Account, as_json, headline, notes, rows
+from onefold.cli.talk import data, emit
+from onefold.cli.text import shown
+
+Show = Callable[[Account, Opened], None]
+
+
+@contextmanager
+def screen(json: bool) -> Iterator[Show]:
+    """Give a way to show accounts one after the other."""
+    if not json and sys.stdout.isatty():
+        with _drawn() as show:
+            yield show
+    else:
+        yield _lines(json)
+
+
+def _lines(json: bool) -> Show:
+    """Print a line whenever something changed."""
+    last: list[str] = []
+
+    def show(account: Account, store: Opened) -> None:
+        told = as_json(account, store)
+        if last == [str(told)]:
+            return
+        last[:] = [str(told)]
+        if json:
+            emit(told)
+        else:
+            data(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}  {headline(account)}, {account.silent:,} silent")
+
+    return show
+
+
+@contextmanager
+def _drawn() -> Iterator[Show]:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.table import Table
+    from rich.text import Text
+
+    def drawing(account: Account, store: Opened) -> Group:
+        # Text, not str: what is stored must not be read as rich's own markup.
+        board = Table(box=None, pad_edge=False)
+        for at, name in enumerate(HEAD):
+            board.add_column(name, justify="right" if 0 < at < len(HEAD) - 1 else "left")
+        for row in rows(account):
+            board.add_row(*(Text(shown(cell)) for cell in row))
+        top = f"{store.safe_url}  {datetime.now(UTC):%H:%M:%SZ}  {headline(account)}"
+        return Group(Text(shown(top)), board, *(Text(shown(note), style="dim") for note in notes(account)))
+
+    with Live(auto_refresh=False, transient=False) as live:
+        yield lambda account, store: live.update(drawing(account, store), refresh=True)

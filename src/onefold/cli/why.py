@@ -1,0 +1,118 @@
+"""`onefold why`: the story of one key: what is known, what people did about it, what can be done next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from onefold.cli.codes import Code
+from onefold.cli.facts import awaits, entry_json, iso, key_json
+from onefold.cli.frame import Command, asked
+from onefold.cli.keys import names_a_key, spelled_out, typed_key
+from onefold.cli.opened import Opened, opened
+from onefold.cli.talk import data, emit
+from onefold.cli.text import cut, pairs, shown
+from onefold.core.audit import acts
+from onefold.core.entry import Entry, Seen
+from onefold.core.key import Key
+from onefold.core.operate import look
+from onefold.core.story import moment, next_steps, span, tell
+
+BODY_SHOWN = 400
+Acts = Sequence[dict[str, Any]]
+
+
+@click.command("why", cls=Command)
+@names_a_key()
+def why(scope: str, parts: tuple[str, ...], digest: str | None) -> int:
+    """Tell the story of one key, and what can be done next.
+
+    What is known of it, what people did about it, and the commands that can follow. Exits with 0 if
+    something is known, 1 if the key was never claimed, 3 if it is parked. A part that starts with a
+    dash goes after `--`.
+
+    \b
+    Example:
+        onefold why charges A-17
+    """
+    options = asked()
+    key = typed_key(scope, parts, digest)
+    with opened(options) as store:
+        [seen] = store.run(look([key]))
+        key = spelled_out(key, seen.entry)
+        done = _acts(store, key)
+        if options.json:
+            emit(_json(key, seen, done, store))
+        else:
+            _print(key, seen, done, store)
+    return _code(seen.entry)
+
+
+def _acts(store: Opened, key: Key) -> Acts:
+    try:
+        done: list[Any] = store.run(acts(key))
+        return [act for act in done if isinstance(act, dict)]
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return [{"act": "cannot be read", "by": "?"}]
+
+
+def _code(entry: Entry | None) -> Code:
+    if entry is None:
+        return Code.FAILED
+    return Code.PERSON if entry.state == "parked" else Code.FINE
+
+
+def _json(key: Key, seen: Seen, done: Acts, store: Opened) -> dict[str, Any]:
+    return {
+        **key_json(key),
+        "sentence": tell(key, seen),
+        "entry": entry_json(seen.entry) if seen.entry else None,
+        "acts": [{**act, "at": iso(_at(act))} for act in done],
+        "next": next_steps(key, seen, *store.options),
+        "store": store.safe_url,
+        "origin": store.origin,
+    }
+
+
+def _print(key: Key, seen: Seen, done: Acts, store: Opened) -> None:
+    data(tell(key, seen))
+    if seen.entry:
+        data("", *pairs(_facts(key, seen.entry, store)))
+    if done:
+        data("", "What people did (UTC)", *map(_act, done))
+    if steps := next_steps(key, seen, *store.options):
+        data("", "What can be done next", *(f"  {step}" for step in steps))
+
+
+def _facts(key: Key, entry: Entry, store: Opened) -> list[tuple[str, str]]:
+    """Give what is stored, in the order in which a person asks for it."""
+    carried = "receipt" if entry.state == "done" else "carries"
+    return [
+        ("state", f"{entry.state} ({entry.why})" if entry.why else entry.state),
+        ("effect", entry.effect),
+        ("attempts", str(entry.attempt)),
+        ("begun", moment(entry.begun) if entry.begun is not None else ""),
+        ("written", moment(entry.written)),
+        ("lease", span(entry.lease) if entry.state == "held" else ""),
+        ("next", awaits(entry)),
+        ("forgotten", moment(entry.expires) if entry.expires is not None else ""),
+        ("source", entry.source),
+        (carried, cut(shown(entry.body), BODY_SHOWN) if entry.body is not None else ""),
+        ("fence", str(entry.fence)),
+        ("id", key.id.hex()),
+        ("store", f"{store.safe_url}  (from {store.origin})"),
+    ]
+
+
+def _act(act: dict[str, Any]) -> str:
+    at, happened = _at(act), act.get("happened")
+    decided = "" if happened is None else f": it {'happened' if happened else 'did not happen'}"
+    was = f", was {act['was']}" if "was" in act else ""
+    return f"  {'?' if at is None else moment(at)}  {act.get('by')}  {act.get('act')}{decided}{was}"
+
+
+def _at(act: dict[str, Any]) -> float | None:
+    at = act.get("at")
+    return at if isinstance(at, int | float) else None
