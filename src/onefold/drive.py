@@ -93,6 +93,7 @@ class AsyncPorts:
     store: AsyncStore
     clock: AsyncClock = _ASYNC_CLOCK
     tap: Tap | None = None
+    grace: float = GRACE
 
 
 # ----- the two ways to wait
@@ -169,9 +170,9 @@ async def _atapped(call: Call[Any], ports: AsyncPorts) -> Any:
 async def _last(call: Call[Any], ports: AsyncPorts) -> Any:
     import anyio
 
-    with anyio.move_on_after(GRACE, shield=True):
+    with anyio.move_on_after(ports.grace, shield=True):
         return await _atapped(call, ports)
-    raise Unreachable(f"{call} did not answer within {GRACE:.0f} s of grace after a cancellation")
+    raise Unreachable(f"{call} did not answer within {ports.grace:.0f} s of grace after a cancellation")
 
 
 def _checked(call: object, flow: Flow[Any]) -> None:
@@ -339,8 +340,7 @@ class AsyncMerged:
         turn = asyncio.Event()
         ask = Ask(changes, turn.set)
         self._line.enter(ask)
-        if not ask.leads:
-            await self._wait(ask, turn)
+        await self._wait(ask, turn)
         if ask.open:
             await self._lead(ask)
         return ask.answer()
@@ -382,8 +382,9 @@ def _nothing() -> None:
 class Heart:
     """Renews everything held in one batch, from one daemon thread that lives while there is work."""
 
-    def __init__(self, ports: Callable[[], Ports]) -> None:
+    def __init__(self, ports: Callable[[], Ports], linger: float = LINGER) -> None:
         self._ports = ports
+        self._linger = linger
         self._reset()
 
     def _reset(self) -> None:
@@ -428,7 +429,7 @@ class Heart:
                 now, pulses = clock.monotonic(), list(self._pulses.values())
                 if batch := due(pulses, now):
                     return batch
-                self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else LINGER))
+                self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else self._linger))
                 self._changed.wait(self._wakes - now)
                 if not pulses and clock.monotonic() >= self._wakes and self._ends():
                     return []
@@ -454,10 +455,11 @@ class Heart:
 class AsyncHeart:
     """The same, as one task on the running event loop."""
 
-    def __init__(self, ports: Callable[[], AsyncPorts]) -> None:
+    def __init__(self, ports: Callable[[], AsyncPorts], linger: float = LINGER) -> None:
         import asyncio
 
         self._ports = ports
+        self._linger = linger
         self._pulses: dict[int, Pulse] = {}
         self._wakes = float("inf")
         self._changed = asyncio.Event()
@@ -492,7 +494,7 @@ class AsyncHeart:
             now, pulses = await clock.monotonic(), list(self._pulses.values())
             if batch := due(pulses, now):
                 return batch
-            self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else LINGER))
+            self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else self._linger))
             self._changed.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), self._wakes - now)

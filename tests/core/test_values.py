@@ -308,6 +308,8 @@ def test_durations_are_written_in_two_units(length, text):
 
 def test_moments_are_written_in_utc():
     assert moment(0) == "1970-01-01 00:00:00Z"
+    assert moment(1e20) == "100000000000000000000 s after 1970"
+    assert span(float("inf")) == "for ever"
 
 
 def test_answers_compare_by_value():

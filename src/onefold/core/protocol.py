@@ -210,10 +210,12 @@ def _next(change: Change) -> int:
 
 
 def _written(change: Change, entry: Entry | None, token: str) -> bool:
-    """Say whether the wanted state is stored by this token; the entry tells, not the call."""
-    if entry is None or change.entry is None or entry.token != token or entry.state != change.entry.state:
+    """Say whether what was wanted is stored by this token; the entry tells, not the call."""
+    wanted = change.entry
+    if entry is None or wanted is None or entry.token != token:
         return False
-    return entry.state != "parked" or entry.version == _next(change)
+    # A contender that parks leaves the token: only the reason tells its parking from one's own.
+    return entry.state == wanted.state and entry.why == wanted.why
 
 
 # ----- deciding

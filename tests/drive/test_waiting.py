@@ -1,0 +1,155 @@
+"""The two ways to wait: what they hand on, what they refuse, and what a cancellation may still say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from onefold.core.entry import Change, Entry
+from onefold.core.errors import Unreachable
+from onefold.core.flow import Call, get, now, scan, sleep, swap
+from onefold.core.key import Key
+from onefold.drive import AsyncPorts, Event, Inline, Ports, Threaded, arun, run
+from onefold.stores.memory import MemoryStore
+
+KEY = Key("drive", 1)
+
+
+async def claim_it() -> str:
+    [seen] = await swap([Change(KEY, None, Entry("held", token="ann"))])
+    assert not isinstance(seen, str)
+    [again] = await get([KEY])
+    found, after = await scan("drive", ("held",), False, None, 10)
+    await sleep(0)
+    return f"{again.entry.token if again.entry else None} {len(found)} {after} {await now() > 0}"
+
+
+class Broken:
+    """A store that is not there."""
+
+    def swap(self, changes: Any) -> Any:
+        raise Unreachable("nobody there")
+
+
+class AsyncBroken:
+    """The same, awaited."""
+
+    async def swap(self, changes: Any) -> Any:
+        raise Unreachable("nobody there")
+
+
+async def goes_on() -> str:
+    try:
+        await swap([])
+    except Unreachable as error:
+        return f"heard: {error}"
+    return "heard nothing"
+
+
+async def waits_for_asyncio() -> None:
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("tapped", [False, True])
+def test_both_drivers_run_the_same_flow_to_the_same_end(tapped):
+    events: list[Event] = []
+    tap = events.append if tapped else None
+
+    blocking = run(claim_it(), Ports(MemoryStore(), tap=tap))
+    inline = asyncio.run(arun(claim_it(), AsyncPorts(Inline(MemoryStore()), tap=tap)))
+    threaded = asyncio.run(arun(claim_it(), AsyncPorts(Threaded(MemoryStore()), tap=tap)))
+
+    assert blocking == inline == threaded == "ann 1 None True"
+    assert len(events) == (3 * 2 * 5 if tapped else 0)
+
+
+def test_the_tap_sees_every_call_before_and_after_with_what_came_of_it():
+    events: list[Event] = []
+    run(goes_on(), Ports(Broken(), tap=events.append))  # type: ignore[arg-type]
+    asyncio.run(arun(goes_on(), AsyncPorts(AsyncBroken(), tap=events.append)))  # type: ignore[arg-type]
+
+    before, after = events[0], events[1]
+
+    assert [repr(event.call) for event in events] == ["store.swap"] * 4
+    assert (before.seconds, before.error) == (None, None)
+    assert after.seconds is not None
+    assert isinstance(after.error, Unreachable)
+
+
+def test_errors_are_thrown_into_the_flow_which_may_go_on():
+    assert run(goes_on(), Ports(Broken())) == "heard: nobody there"  # type: ignore[arg-type]
+    assert asyncio.run(arun(goes_on(), AsyncPorts(AsyncBroken()))) == "heard: nobody there"  # type: ignore[arg-type]
+
+
+def test_a_flow_that_awaits_anything_else_is_closed_with_a_sentence():
+    with pytest.raises(TypeError, match="awaits calls on its ports only"):
+        run(waits_for_asyncio(), Ports(MemoryStore()))
+    with pytest.raises(TypeError, match="awaits calls on its ports only"):
+        asyncio.run(arun(waits_for_asyncio(), AsyncPorts(Inline(MemoryStore()))))
+
+
+class Slow:
+    """A store whose first call hangs until it is cancelled, and whose later ones answer or hang as told."""
+
+    def __init__(self, later_hang: bool) -> None:
+        self.calls = 0
+        self.later_hang = later_hang
+        self.started = asyncio.Event()
+
+    async def swap(self, changes: Any) -> Any:
+        self.calls += 1
+        self.started.set()
+        if self.calls == 1 or self.later_hang:
+            await asyncio.Event().wait()
+        return ["said"]
+
+
+async def says_something_before_it_goes(heard: list[Any]) -> None:
+    try:
+        await swap([])
+    except asyncio.CancelledError:
+        try:
+            heard.append(await swap([]))
+        except Unreachable as error:
+            heard.append(str(error))
+        raise
+
+
+async def cancelled_in_the_middle(later_hang: bool, grace: float = 20.0) -> list[Any]:
+    store, heard = Slow(later_hang), []  # type: ignore[var-annotated]
+    ports = AsyncPorts(store, grace=grace)  # type: ignore[arg-type]
+    task = asyncio.create_task(arun(says_something_before_it_goes(heard), ports))
+    await store.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return heard
+
+
+def test_a_cancelled_flow_may_still_make_its_last_calls():
+    assert asyncio.run(cancelled_in_the_middle(later_hang=False)) == [["said"]]
+
+
+def test_the_last_calls_of_a_cancelled_flow_are_bounded_by_a_grace_time():
+    [heard] = asyncio.run(cancelled_in_the_middle(later_hang=True, grace=0.01))
+
+    assert "of grace after a cancellation" in heard
+
+
+def test_a_call_names_itself():
+    assert repr(Call("clock", "sleep", (1,))) == "clock.sleep"
+
+
+def test_a_threaded_store_can_be_listed_and_closed():
+    async def main() -> Any:
+        store = Threaded(MemoryStore())
+        await store.swap([Change(KEY, None, Entry("held"))])
+        page = await store.scan(None, ("held",), False, None, 5)
+        await store.close()
+        await Inline(MemoryStore()).close()
+        return page
+
+    found, after = asyncio.run(main())
+    assert ([key for key, _ in found], after) == ([KEY], None)
