@@ -128,8 +128,28 @@ class SqliteStore:
 
     def _open(self) -> Apsw:
         _check_file(self.path, self._create)
+        if self._create and not self.path.exists():
+            self._found()
+        return self._connect(self.path)
+
+    def _found(self) -> None:
+        """Make the file under another name and give it its own when it is whole.
+
+        Who is killed while making it then leaves no empty file, which looks like a ledger that was lost.
+        """
+        draft = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
+        try:
+            self._connect(draft).connection.close()
+            # Another may have been first; and where files cannot have two names, it is made in its place.
+            with suppress(OSError):
+                os.link(draft, self.path)
+        finally:
+            for ending in ("", "-wal", "-shm"):
+                Path(f"{draft}{ending}").unlink(missing_ok=True)
+
+    def _connect(self, path: Path) -> Apsw:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if self._create else 0)
-        connection = apsw.Connection(str(self.path), flags=flags)
+        connection = apsw.Connection(str(path), flags=flags)
         try:
             connection.set_busy_timeout(int(LOCK_TIMEOUT * 1000))
             if self._create:
@@ -180,11 +200,23 @@ def _check_file(path: Path, create: bool) -> None:
         header = file.read(100)
     if not header.startswith(b"SQLite format 3\0"):
         raise Misconfigured(f"{path} is not an SQLite database: give another path, or move that file away")
+    # A file is shorter than it says while its log is copied into it, and stays so if that is killed.
+    # The log is removed last: so look for it first.
+    if _size(Path(f"{path}-wal")):
+        return
+    size = path.stat().st_size
     pages, page = int.from_bytes(header[28:32], "big"), int.from_bytes(header[16:18], "big")
     if pages * (65536 if page == 1 else page) > size:
         raise Misconfigured(
             f"{path} is cut short: {size} bytes of a database of {pages} pages; restore it from a backup"
         )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _wait_for_creator(path: Path) -> None:
