@@ -62,20 +62,20 @@ class ByHand:
         drawn = token_hex(16 * len(keys))
         rows = [_claimed(key, drawn[at * 32 : at * 32 + 32], version, now) for at, key in enumerate(keys)]
         rows.sort()
-        self.connection.execute("BEGIN IMMEDIATE")
-        won = {id for (id,) in self.connection.executemany(_SQL["insert"], rows)}
-        if len(won) != len(rows):
-            for row in rows:
-                if row[0] not in won:
-                    self.connection.execute(_SQL["get"], (row[0],)).fetchall()
-        self.connection.execute("COMMIT")
-        return [row for row in rows if row[0] in won], version
+        won = self.write("insert", rows)
+        return [row for row, is_won in zip(rows, won, strict=True) if is_won], version
 
-    def write(self, name: str, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Send one statement for many rows, in a transaction of its own."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        written = self.connection.executemany(_SQL[name], rows).fetchall()
-        self.connection.execute("COMMIT")
+    def write(self, name: str, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+        """Send a statement for many rows in one transaction; read what is stored where it was refused."""
+        execute, changes, sql = self.connection.cursor().execute, self.connection.changes, _SQL[name]
+        written = []
+        execute("BEGIN IMMEDIATE")
+        for row in rows:
+            execute(sql, row)
+            written.append(changes() > 0)
+            if not written[-1]:
+                execute(_SQL["get"], row[:1]).fetchall()
+        execute("COMMIT")
         return written
 
     def single(self, keys: Sequence[str]) -> int:
@@ -87,20 +87,20 @@ class ByHand:
 
     def call(self, key: str, effect: Callable[[], object]) -> object:
         """Run an effect once for a key; return what is stored if it was done before."""
-        execute = self.connection.execute
+        execute = self.connection.cursor().execute
         now = time.time()
         version = int(now * 1_000_000)
         row = _claimed(key, token_hex(16), version, now)
         execute("BEGIN IMMEDIATE")
-        won = execute(_SQL["insert"], row).fetchall()
-        if not won:
-            found = execute(_SQL["get"], (row[0],)).fetchall()
+        execute(_SQL["insert"], row)
+        if not self.connection.changes():
+            found = execute(_SQL["get"], row[:1]).fetchall()
             execute("COMMIT")
             return found[0][17]
         execute("COMMIT")
         effect()
         execute("BEGIN IMMEDIATE")
-        execute(_SQL["update"], _settled(row, version, time.time())).fetchall()
+        execute(_SQL["update"], _settled(row, version, time.time()))
         execute("COMMIT")
         return None
 

@@ -4,16 +4,17 @@ CREATE TABLE onefold_meta (
     value TEXT NOT NULL
 ) STRICT;
 
--- One row per key. Times are seconds since 1970; `id` is the digest of scope and parts.
+-- One row per key. Times are seconds since 1970; `id` is the digest of scope and parts. The checks avoid IN,
+-- for which SQLite would build and drop a table of the listed words with every write.
 CREATE TABLE onefold_entries (
     id          BLOB    NOT NULL UNIQUE CHECK (length(id) = 32),
     scope       TEXT    NOT NULL,
-    state       TEXT    NOT NULL CHECK (state IN ('free', 'held', 'done', 'parked')),
-    why         TEXT    CHECK (why IN ('in-doubt', 'failed', 'by-hand', 'beyond-memory')),
+    state       TEXT    NOT NULL CHECK (state = 'free' OR state = 'held' OR state = 'done' OR state = 'parked'),
+    why         TEXT    CHECK (why = 'in-doubt' OR why = 'failed' OR why = 'by-hand' OR why = 'beyond-memory'),
     token       TEXT    NOT NULL,
     version     INTEGER NOT NULL,
     fence       INTEGER NOT NULL,
-    effect      TEXT    NOT NULL CHECK (effect IN ('joined', 'keyed', 'idempotent', 'one-shot')),
+    effect      TEXT    NOT NULL CHECK (effect = 'joined' OR effect = 'keyed' OR effect = 'idempotent' OR effect = 'one-shot'),
     begun       REAL,
     lease       REAL    NOT NULL,
     written     REAL    NOT NULL,

@@ -1,25 +1,23 @@
 -- name: insert
--- A first claim: written only if the key is absent; a row comes back only if it was written.
+-- A first claim: written only if the key is absent; the number of changed rows tells. (RETURNING would tell
+-- too, by way of a temporary table for every statement.)
 INSERT INTO onefold_entries (
     id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt,
     not_before, expires, fingerprint, label, source, body, due
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING
-RETURNING id;
+ON CONFLICT (id) DO NOTHING;
 
 -- name: update
--- Any later write: only on the version that was seen; a row comes back only if it was written.
+-- Any later write: only on the version that was seen.
 UPDATE onefold_entries SET
     state = ?, why = ?, token = ?, version = ?, fence = ?, effect = ?, begun = ?, lease = ?, written = ?,
     attempt = ?, not_before = ?, expires = ?, fingerprint = ?, label = ?, source = ?, body = ?, due = ?
-WHERE id = ? AND version = ?
-RETURNING id;
+WHERE id = ? AND version = ?;
 
 -- name: remove
 -- Purging: only what is done and expired, and only on the version that was seen.
 DELETE FROM onefold_entries
-WHERE id = ? AND version = ? AND state = 'done' AND expires <= ?
-RETURNING id;
+WHERE id = ? AND version = ? AND state = 'done' AND expires <= ?;
 
 -- name: get
 SELECT * FROM onefold_entries WHERE id = ?;

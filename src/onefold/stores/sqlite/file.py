@@ -37,8 +37,9 @@ class Apsw:
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
         return self.connection.execute(sql, bound).fetchall()
 
-    def many(self, sql: str, bound: Sequence[Sequence[Any]]) -> list[Row]:
-        return self.connection.executemany(sql, bound).fetchall()
+    def change(self, sql: str, bound: Sequence[Any]) -> bool:
+        self.connection.execute(sql, bound)
+        return self.connection.changes() > 0
 
 
 class SqliteStore:

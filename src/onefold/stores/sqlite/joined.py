@@ -111,8 +111,8 @@ class _Stdlib:
         cursor.row_factory = None  # the caller may have asked for rows of another shape
         return cursor.execute(sql, bound).fetchall()
 
-    def many(self, sql: str, bound: Sequence[Sequence[Any]]) -> list[Row]:
-        return [row for one in bound for row in self.rows(sql, one)]
+    def change(self, sql: str, bound: Sequence[Any]) -> bool:
+        return self._connection.execute(sql, bound).rowcount > 0
 
 
 class _JoinedApsw(Apsw):
@@ -134,8 +134,8 @@ class _Alchemy:
         result = self._connection.exec_driver_sql(sql, tuple(bound))
         return [tuple(row) for row in result] if result.returns_rows else []
 
-    def many(self, sql: str, bound: Sequence[Sequence[Any]]) -> list[Row]:
-        return [row for one in bound for row in self.rows(sql, one)]
+    def change(self, sql: str, bound: Sequence[Any]) -> bool:
+        return bool(self._connection.exec_driver_sql(sql, tuple(bound)).rowcount > 0)
 
 
 def _alchemy(connection: Any) -> _Alchemy:

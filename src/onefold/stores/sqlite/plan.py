@@ -17,49 +17,44 @@ from onefold.stores.sql import migrations, statements
 Row = tuple[Any, ...]
 
 _SQL = statements("sqlite")
+_GET, _INSERT, _UPDATE, _REMOVE = (_SQL[name] for name in ("get", "insert", "update", "remove"))
 _FIELDS = len(Entry._fields)
 
 
 class Client(Protocol):
-    """One face for every kind of connection: run a statement, or one statement for many rows."""
+    """One face for every kind of connection: read rows, or change one and hear whether there was one."""
 
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]: ...
 
-    def many(self, sql: str, bound: Sequence[Sequence[Any]]) -> list[Row]: ...
+    def change(self, sql: str, bound: Sequence[Any]) -> bool: ...
 
 
 def get(client: Client, keys: Sequence[Key], now: float) -> list[Seen]:
     """Read what is stored, one look-up per key."""
-    return [_seen(client.rows(_SQL["get"], (key.id,)), now) for key in keys]
+    return [_stored(client, key, now) for key in keys]
 
 
 def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
     """Try all changes inside a transaction that the caller has begun and will commit."""
-    inserts, updates, removals = [], [], []
-    replies: list[Seen] = []
-    for change in changes:
-        id = change.key.id
-        if change.entry is None:
-            removals.append((id, change.expected, now))
-            replies.append(NOTHING)
-            continue
-        version = int(now * 1_000_000) if change.expected is None else change.expected + 1
-        entry = stamped(change, version, now)
-        replies.append(Seen(entry))
-        if change.expected is None:
-            inserts.append((id, change.key.scope, *entry, due(entry)))
-        else:
-            updates.append((*entry, due(entry), id, change.expected))
-    written: set[bytes] = set()
-    for name, bound in (("insert", inserts), ("update", updates), ("remove", removals)):
-        if bound:
-            written.update(row[0] for row in client.many(_SQL[name], bound))
-    if len(written) == len(changes):
-        return replies
-    return [
-        reply if change.key.id in written else get(client, [change.key], now)[0]
-        for change, reply in zip(changes, replies, strict=True)
-    ]
+    return [_try(client, change, now) for change in changes]
+
+
+def _try(client: Client, change: Change, now: float) -> Seen:
+    key, expected = change.key, change.expected
+    if change.entry is None:
+        removed = client.change(_REMOVE, (key.id, expected, now))
+        return NOTHING if removed else _stored(client, key, now)
+    if expected is None:
+        entry = stamped(change, int(now * 1_000_000), now)
+        written = client.change(_INSERT, (key.id, key.scope, *entry, due(entry)))
+    else:
+        entry = stamped(change, expected + 1, now)
+        written = client.change(_UPDATE, (*entry, due(entry), key.id, expected))
+    return Seen(entry) if written else _stored(client, key, now)
+
+
+def _stored(client: Client, key: Key, now: float) -> Seen:
+    return _seen(client.rows(_GET, (key.id,)), now)
 
 
 def scan(
