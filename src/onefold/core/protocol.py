@@ -35,12 +35,14 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
     """Send changes until `judge` has an answer for each; what stays unknown is answered so.
 
     `since` in an answer is the time before its change was first sent: a lease counts from there,
-    because any one of the unanswered sends may be the one that was written.
+    because any one of the unanswered sends may be the one that was written. What stood before it was
+    asked for was written by another flow of the same holder, and its lease counts from then.
     """
     sent = list(changes)
     answers = [Answer("unknown") for _ in sent]
     asked = sorted(range(len(sent)), key=lambda at: sent[at].key.id)
-    since, tries = await now(), 0
+    since = sent_at = await now()
+    tries = 0
     while asked and tries < TRIES:
         replies = await swap([sent[at] for at in asked])
         again, unsure = [], False
@@ -52,7 +54,7 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
             verdict = judge(at, sent[at], reply)
             if isinstance(verdict, Answer):
                 answers[at] = verdict
-                verdict.since = since
+                verdict.since = min(since, sent_at - reply.idle)
             else:
                 again.append(at)
                 sent[at] = verdict
@@ -60,8 +62,9 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
         tries += unsure
         if unsure and tries < TRIES:
             await sleep(PAUSE * 2**tries)
+            sent_at = await now()
         elif asked and not unsure:
-            since = await now()
+            since = sent_at = await now()
     return answers
 
 
@@ -98,7 +101,8 @@ async def give_back(bids: Sequence[Bid]) -> None:
             [
                 (Hold(bid.key, bid.token, seen.entry), Ending("refused", at_once=True), bid.terms)
                 for bid, seen in zip(bids, found, strict=True)
-                if seen.entry and seen.entry.token == bid.token
+                # What a bid parked because its record is too old may have been done before: it stays parked.
+                if seen.entry and seen.entry.token == bid.token and seen.entry.why != "beyond-memory"
             ]
         )
 
@@ -119,8 +123,8 @@ async def acquire(bid: Bid, patience: Seconds = 0.0) -> Answer:
             pause = min(pause * 1.5, longest)
             [seen] = await get([bid.key])
             verdict = claims.claim(bid, seen)
-            if isinstance(verdict, Change):
-                break
+            if isinstance(verdict, Change) or verdict.state == "won":
+                break  # won already, if it could not be given back: then the claim says for how long
             answer = verdict
         else:
             return answer
@@ -163,7 +167,7 @@ async def _rewrite(
         hold, entry = holds[at], seen.entry
         # After an unanswered write of an earlier flow, this version may be that one's, written long ago.
         certain = not hold.unsure or change.expected != hold.entry.version
-        if certain and _written(change, entry, hold.token) and entry and entry.version == _next(change):
+        if certain and entry and _rewritten(change, entry, hold.token):
             return Answer("won", entry)
         return decide(hold, entry)
 
@@ -216,6 +220,15 @@ def _written(change: Change, entry: Entry | None, token: str) -> bool:
         return False
     # A contender that parks leaves the token: only the reason tells its parking from one's own.
     return entry.state == wanted.state and entry.why == wanted.why
+
+
+def _rewritten(change: Change, entry: Entry, token: str) -> bool:
+    """Say whether this very change is stored, and not a renewal of the same holder's that came before it."""
+    wanted = change.entry
+    if wanted is None or not _written(change, entry, token) or entry.version != _next(change):
+        return False
+    begun = change.begin or wanted.begun is not None
+    return (entry.begun is not None) == begun and entry.body == wanted.body
 
 
 # ----- deciding
