@@ -64,7 +64,7 @@ def resolve(
         raise click.UsageError("say what took place: --happened or --did-not-happen")
     if receipt is not None and not happened:
         raise click.UsageError("--receipt goes with --happened: what did not happen has none")
-    body = _checked(receipt or "null") if happened else None
+    body = _checked("null" if receipt is None else receipt) if happened else None
     options, who, key = asked(), operator(by), typed_key(scope, parts, digest)
     with opened(options) as store:
         key, seen = _shown(store, key)

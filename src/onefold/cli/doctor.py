@@ -41,7 +41,7 @@ PATIENT = Key(f"{RESERVED}doctor", "round trip")
 # Forgotten as soon as it is settled, so that it can be removed; never parked, however many doctors died.
 TERMS = Terms(lease=5, keep=1e-6, attempts=1_000_000)
 
-LARGE = 256 * 2**20
+LARGE = 64 * 2**20
 """Bytes from which on a file is checked for damage only if asked for."""
 
 _LAST = "SELECT written FROM onefold_entries ORDER BY rowid DESC LIMIT 1000"

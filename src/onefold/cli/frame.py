@@ -6,7 +6,6 @@ It must not know any command by name; `root` does.
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -128,9 +127,9 @@ def _ended(invoke: Callable[[], Any], as_json: bool, debug: bool) -> int:
         click.echo("interrupted", err=True)
         return Code.INTERRUPTED
     except Exception as error:
-        if debug:
-            traceback.print_exception(error)
         problem = _as_problem(error)
+        if debug:
+            click.echo(problem.trace(error), err=True)
         click.echo(problem.as_json() if as_json else "\n".join(problem.lines()), err=True)
         return problem.code
 

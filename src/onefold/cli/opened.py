@@ -14,7 +14,7 @@ from typing import TypeVar
 from onefold.cli.codes import Code
 from onefold.cli.frame import Asked
 from onefold.cli.problems import NOTHING_RAN, Facts, Problem
-from onefold.cli.text import scrubbed
+from onefold.cli.text import safe_url
 from onefold.core.entry import State
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.flow import Flow, Found, sleep
@@ -67,7 +67,7 @@ class Opened:
     @property
     def safe_url(self) -> str:
         """The URL without its secrets."""
-        return scrubbed(self.url)
+        return safe_url(self.url)
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ are for `--debug`.
 from __future__ import annotations
 
 import json
+import traceback
 from typing import NamedTuple
 
 import click
@@ -47,19 +48,22 @@ class Problem(click.ClickException):
             ("effect", effect),
             *(("try" if not at else "or", step) for at, step in enumerate(steps)),
         ]
-        return [shown(scrubbed(line)) for line in (f"error: {what}", *pairs(told))]
+        return [shown(scrubbed(line, store)) for line in (f"error: {what}", *pairs(told))]
 
     def as_json(self) -> str:
         """Write the error for programs."""
         told = {**self.facts._asdict(), "code": int(self.code)}
-        # Scrubbed as values, before JSON writes them: a quote in a URL would hide the rest of it.
-        return json.dumps({"error": {name: _scrubbed(value) for name, value in told.items()}})
+        return json.dumps({"error": {name: self._safe(value) for name, value in told.items()}})
 
+    def trace(self, error: BaseException) -> str:
+        """Write where it went wrong, for those who asked for it."""
+        lines = "".join(traceback.format_exception(error)).splitlines()
+        return "\n".join(shown(scrubbed(line, self.facts.store)) for line in lines)
 
-def _scrubbed(value: object) -> object:
-    if isinstance(value, tuple):
-        return [_scrubbed(one) for one in value]
-    return scrubbed(value) if isinstance(value, str) else value
+    def _safe(self, value: object) -> object:
+        if isinstance(value, tuple):
+            return [self._safe(one) for one in value]
+        return scrubbed(value, self.facts.store) if isinstance(value, str) else value
 
 
 def from_usage(error: click.ClickException, command: str) -> Problem:

@@ -1,0 +1,90 @@
+"""Every command's help has an example that works, and the reference is made from that help."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from onefold import Key, Ledger
+from onefold.cli.codes import MEANING, Code
+from onefold.cli.reference import pages, reference
+from tests.cli.stage import Cli, failed, in_doubt
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/commands.md"
+PAGES = dict(pages())
+
+
+def examples(help_text: str) -> list[str]:
+    return re.findall(r"^ +Example:\n +(onefold .+)$", help_text, re.M)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_help_of_every_command_has_one_example(path: str):
+    [example] = examples(PAGES[path])
+
+    assert f"{example} ".startswith(f"{path} ")
+
+
+@pytest.mark.store("sqlite")
+@pytest.mark.parametrize("path", PAGES)
+def test_the_example_of_every_command_works(cli: Cli, book: Ledger, path: str):
+    make = failed if path == "onefold retry" else in_doubt
+    make(book, Key("charges", "A-17"))
+    [example] = examples(PAGES[path])
+
+    asks = path in ("onefold resolve", "onefold retry")
+    result = cli(*shlex.split(example)[1:], *(["-y"] if asks else []))
+
+    assert result.exit_code in (Code.FINE, Code.PERSON), result.output
+    assert result.stdout
+
+
+def test_an_example_that_is_missing_would_be_found():
+    assert examples("Usage: onefold x\n\n  Does things.\n") == []
+
+
+def test_the_reference_is_current():
+    assert PAGE.read_text("utf-8") == reference(), (
+        "run: python -m onefold.cli.reference > docs/reference/commands.md"
+    )
+
+
+def test_the_reference_names_every_command_and_every_exit_code():
+    assert set(MEANING) == set(Code)
+    assert {"onefold status", "onefold store purge", "onefold doctor"} <= PAGES.keys()
+    for path in PAGES:
+        assert f"## `{path}`" in reference()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_command_takes_the_shared_options(path: str):
+    for option in ("--store URL", "--json", "-y, --yes", "--debug", "-h, --help"):
+        assert option in PAGES[path]
+
+
+def test_a_command_alone_shows_its_help(cli: Cli):
+    assert cli().exit_code == Code.USAGE
+    assert "Commands:" in cli().stderr
+    assert cli("--help").exit_code == Code.FINE
+    assert cli("store", "-h").exit_code == Code.FINE
+
+
+@pytest.mark.store("sqlite")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--json", "--store", "sqlite:///onefold.db", "why", "charges", "1"],
+        ["why", "--json", "charges", "--store", "sqlite:///onefold.db", "1"],
+        ["--store", "sqlite:///onefold.db", "why", "charges", "1", "--json"],
+        ["--json", "store", "--store", "sqlite:///onefold.db", "purge", "-y"],
+        ["-y", "store", "--json", "purge", "--store", "sqlite:///onefold.db"],
+    ],
+)
+def test_shared_options_are_accepted_anywhere(cli: Cli, book: Ledger, words: list[str]):
+    in_doubt(book, Key("charges", 1))
+
+    result = cli(*words)
+
+    assert result.exit_code in (Code.FINE, Code.PERSON)
+    assert result.stdout.startswith("{")
