@@ -1,0 +1,198 @@
+"""Kill and stop real workers, and print the account. Exit code 0: all was kept, 1: not, 2: not understood."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from onefold.core.entry import EFFECTS
+from onefold.core.errors import Misconfigured
+from onefold.testing.torture import births, kills, zombies
+from onefold.testing.torture.places import place
+from onefold.testing.torture.worker import PLANTS, Site
+
+ORDER = ("before", "inside", "after")
+
+SHOWN = 10
+"""Findings of one run that are printed in full."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for, and return the exit code."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _stop)
+    gc.freeze()  # forked workers then share what was loaded here
+    try:
+        place(options.store)
+        with _folder(options.keep) as folder:
+            return int(options.run(options, folder))
+    except Misconfigured as error:
+        _say(f"torture: {error}", sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./dev torture", description=__doc__)
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verb = verbs.add_parser("kill", help="kill workers at every crash point and at random moments")
+    verb.set_defaults(run=_kill)
+    verb.add_argument("--kills", type=_positive, default=400, help="kills for each effect class (400)")
+    verb.add_argument("--effect", choices=EFFECTS, help="only this effect class; all four without it")
+    verb.add_argument(
+        "--plant", choices=PLANTS, default="none", help="let the worker be wrong, to see it found"
+    )
+    _common(verb)
+    verb = verbs.add_parser("zombie", help="stop workers past their lease, let others act, and wake them")
+    verb.set_defaults(run=_zombie)
+    verb.add_argument("--count", type=_positive, default=60, help="how many to stop (60)")
+    verb.add_argument(
+        "--plant", choices=zombies.PLANTS, default="none", help="let something be wrong, to see it found"
+    )
+    _common(verb)
+    verb = verbs.add_parser("birth", help="kill workers while they make a new store")
+    verb.set_defaults(run=_birth)
+    verb.add_argument("--count", type=_positive, default=100, help="how many stores to make (100)")
+    verb.add_argument(
+        "--plant", choices=births.PLANTS, default="none", help="make them wrongly, to see it found"
+    )
+    _common(verb)
+    return parser
+
+
+def _common(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--store", default="sqlite", help="the store, by its scheme (sqlite)")
+    verb.add_argument("--seed", type=int, default=1, help="what the plan is drawn from (1)")
+    verb.add_argument("--keep", action="store_true", help="leave ledger and journal behind, and say where")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too few: give 1 or more")
+    return number
+
+
+def _kill(options: argparse.Namespace, folder: Path) -> int:
+    effects = [options.effect] if options.effect else EFFECTS
+    sites = [Site(options.store, folder / effect, effect, options.plant) for effect in effects]
+    for site in sites:
+        if options.kills < (needed := kills.points_needed(site)):
+            raise Misconfigured(
+                f"--kills {options.kills} is too few: {site.effect} has {needed} crash points"
+            )
+    return max([_kill_one(options, site) for site in sites])
+
+
+def _kill_one(options: argparse.Namespace, site: Site) -> int:
+    site.folder.mkdir()
+    with _progress(f"{site.effect}: kill", options.kills) as progress:
+        toll = kills.kill(site, options.kills, options.seed, progress)
+    for step, hits in _by_step(toll.hits):
+        _say(f"  {step:<20}{hits}")
+    _say(f"  {'at random moments':<20}{toll.at_random}")
+    found = toll.account
+    for reason, times in found.repeats.items():
+        _say(f"  {'repeated after':<20}{reason} {times}")
+    if not found.holds:
+        _list({"duplicated": found.duplicated, "lost": found.lost, "unexplained": found.unexplained})
+    _say(f"{site.effect}: {toll.kills} kills, {toll.keys} keys: {found}")
+    return _judged(found.holds, f"kill --effect {site.effect} --kills {options.kills}", options)
+
+
+def _zombie(options: argparse.Namespace, folder: Path) -> int:
+    with _progress("zombie", options.count) as progress:
+        found = zombies.zombies(
+            zombies.Grave(options.store, folder, options.plant), options.count, options.seed, progress
+        )
+    _list({"stale write accepted": found.stale, "duplicated": found.duplicated, "lost": found.lost})
+    _list({"unexplained": found.unexplained})
+    _say(f"zombie: {found}")
+    return _judged(found.holds, f"zombie --count {options.count}", options)
+
+
+def _birth(options: argparse.Namespace, folder: Path) -> int:
+    with _progress("birth", options.count) as progress:
+        found = births.births(options.store, folder, options.plant, options.count, options.seed, progress)
+    _list({"wedged": found.wedged})
+    _say(f"birth: {found}")
+    return _judged(not found.wedged, f"birth --count {options.count}", options)
+
+
+def _list(findings: Mapping[str, Sequence[object]]) -> None:
+    for what, found in findings.items():
+        for one in found[:SHOWN]:
+            _say(f"  {what}: {f'key {one}' if isinstance(one, int) else one}")
+        if len(found) > SHOWN:
+            _say(f"  {what}: and {len(found) - SHOWN} more")
+
+
+def _judged(holds: bool, command: str, options: argparse.Namespace) -> int:
+    if holds:
+        return 0
+    plant = "" if options.plant == "none" else f" --plant {options.plant}"
+    _say(f"  again: ./dev torture {command} --store {options.store} --seed {options.seed}{plant}")
+    return 1
+
+
+def _by_step(hits: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Put the points of one step on one line, in the order in which they are passed."""
+    for step in dict.fromkeys(point.partition(": ")[0] for point in hits):
+        here = [point.partition(": ")[2] for point in hits if point.startswith(f"{step}: ")]
+        ordered = sorted(here, key=lambda when: (when.partition(" ")[2], ORDER.index(when.partition(" ")[0])))
+        yield step, ", ".join(f"{when} {hits[f'{step}: {when}']}" for when in ordered)
+
+
+# ----- the terminal and the folder
+
+
+@contextmanager
+def _progress(what: str, total: int) -> Iterator[kills.Progress]:
+    """Count on a terminal; elsewhere say nothing."""
+    shown = sys.stderr.isatty()
+
+    def count(done: int) -> None:
+        if shown:
+            sys.stderr.write(f"\r{what} {done} of {total} ")
+            sys.stderr.flush()
+
+    try:
+        yield count
+    finally:
+        if shown:
+            sys.stderr.write("\r\033[K")
+
+
+@contextmanager
+def _folder(keep: bool) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="onefold-torture-"))
+    try:
+        yield folder
+    finally:
+        if keep:
+            _say(f"kept: {folder}", sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _say(text: str, file: TextIO = sys.stdout) -> None:
+    file.write(text + "\n")
+    file.flush()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

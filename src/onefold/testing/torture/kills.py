@@ -1,0 +1,283 @@
+"""Kill workers: at every crash point, then at random moments; let the survivors finish, and take the account.
+
+The plan follows from the seed; when exactly a process is scheduled does not. It must not open the store while
+children live, and it judges nothing: `account` does.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from onefold import Ledger
+from onefold.core.entry import STATES, Entry
+from onefold.testing.torture.account import Account, Run, Trail, account, trail
+from onefold.testing.torture.children import Child, Children
+from onefold.testing.torture.farside import Line
+from onefold.testing.torture.places import place
+from onefold.testing.torture.points import Death, Manner, Spot, spots
+from onefold.testing.torture.worker import SCOPE, Errand, Site, number_of, work
+
+HITS = 10
+"""How often each crash point is to be hit, if there are kills enough."""
+
+TRIES = 5
+"""Workers sent to one point in a row without dying there, before it is given up."""
+
+LONGEST_LIFE = 0.05
+"""Seconds after its fork within which a worker is killed at random."""
+
+FAILURES = 5
+"""Workers that may fail before the run is broken off."""
+
+SECONDS = (60.0, 0.5)
+"""How long a run may take: to begin with, and for each kill."""
+
+OUT_OF_TIME = "the run was broken off: it took too long"
+
+FINAL = ("settled", "noted", "done", "parked")
+
+Progress = Callable[[int], None]
+
+
+class Toll(NamedTuple):
+    """What a run of kills came to."""
+
+    account: Account
+    kills: int
+    keys: int
+    hits: Counter[str]
+    at_random: int
+
+
+def points_needed(site: Site) -> int:
+    """Say how many kills it takes to hit every point once."""
+    return len(spots(site.effect))
+
+
+def kill(site: Site, kills: int, seed: int, progress: Progress) -> Toll:
+    """Run one effect class through this many kills and count what came of it."""
+    place(site.scheme).warm()
+    with Children() as children:
+        _prepare(site, children)
+        campaign = Campaign(site, kills, random.Random(f"{seed} {site.effect}"), children, progress)
+        campaign.sweep()
+        campaign.at_random(lanes=1, until=(kills + campaign.kills) // 2)
+        campaign.at_random(lanes=2, until=kills)
+        campaign.recover()
+    return campaign.toll()
+
+
+class Campaign:
+    """One run: which keys there are, who was sent, what is known of them, and how the dead died."""
+
+    def __init__(
+        self, site: Site, kills: int, rng: random.Random, children: Children, progress: Progress
+    ) -> None:
+        self.site = site
+        self.wanted = kills
+        self.rng = rng
+        self.children = children
+        self.progress = progress
+        self.keys = 0
+        self.open: dict[int, None] = {}
+        """Keys that were handed out and are not known to be over; those touched last stand last."""
+        self.over: list[int] = []
+        self.hits: Counter[str] = Counter()
+        self.random_kills = 0
+        self.trails: list[Trail] = []
+        self.complaints: list[str] = []
+        self.sent = 0
+        self.deadline = time.monotonic() + SECONDS[0] + SECONDS[1] * kills
+
+    @property
+    def kills(self) -> int:
+        return self.hits.total() + self.random_kills
+
+    # ----- at every point
+
+    def sweep(self) -> None:
+        """Send workers to every crash point in turn, until each was hit often enough or was given up."""
+        every = spots(self.site.effect)
+        times = min(HITS, max(1, self.wanted * 3 // 4 // len(every)))
+        queue = deque(every * times)
+        misses: Counter[Spot] = Counter()
+        underway: dict[Child, Spot] = {}
+        while (queue or underway) and not self.broken:
+            while queue and len(underway) < 2:
+                spot = queue.popleft()
+                underway[self.send(self.errand_to(spot))] = spot
+            for child in self.children.watch(None):
+                spot = underway.pop(child)
+                self.note(child)
+                if child.killed:
+                    misses[spot] = 0
+                elif misses[spot] < TRIES:
+                    misses[spot] += 1
+                    queue.append(spot)
+        self.complaints += [
+            f"the point {spot.point!r} was hit {self.hits[spot.point]} times of {times}"
+            for spot in every
+            if self.hits[spot.point] < times and not self.broken
+        ]
+
+    def errand_to(self, spot: Spot) -> Errand:
+        """Choose keys with which a worker comes past a point."""
+        step, _, call = spot.point.partition(": ")
+        if step.endswith(("take over", "park")) and spot.manner in ("single", "batch"):
+            return self._errand(spot.manner, self._oldest(4), Death(spot.point))
+        if call.endswith("get") and self.site.effect != "joined":
+            return self._errand(spot.manner, [*reversed(self.open)][:2], Death(spot.point))
+        keys = [*self._some(list(self.open), 2), *self._some(self.over, 1), *self._fresh(3)]
+        self.rng.shuffle(keys)
+        return self._errand(spot.manner, keys, Death(spot.point, self.rng.choice((1, 1, 2))))
+
+    # ----- at any moment
+
+    def at_random(self, lanes: int, until: int) -> None:
+        """Kill workers at random moments of their lives, with one or two of them at work."""
+        ends: dict[Child, float] = {}
+        allowed = self.sent + 5 * (until - self.kills)
+        while self.kills < until and self.sent < allowed and not self.broken:
+            while len(ends) < min(lanes, until - self.kills):
+                child = self.send(self._any_errand())
+                ends[child] = child.born + self.rng.uniform(0, LONGEST_LIFE)
+            now = time.monotonic()
+            for child in [child for child, end in ends.items() if end <= now]:
+                os.kill(child.pid, signal.SIGKILL)
+                ends[child] = float("inf")
+            for child in self.children.watch(max(min(ends.values()) - now, 0.0) if _pending(ends) else None):
+                del ends[child]
+                self.note(child)
+
+    def _any_errand(self) -> Errand:
+        manners: list[Manner] = sorted({spot.manner for spot in spots(self.site.effect)})
+        keys = [*self._some(list(self.open), 9), *self._some(self.over, 2)]
+        keys += self._fresh(12 - len(keys))
+        self.rng.shuffle(keys)
+        return self._errand(self.rng.choice(manners), keys)
+
+    # ----- to the end
+
+    def recover(self) -> None:
+        """Let two workers go over every key, undisturbed, until nothing more is to be done."""
+        keys = range(self.keys)
+        errands = [Errand("single", tuple(keys)), Errand("single", tuple(reversed(keys)), library=1)]
+        workers = [self.send(errand, lifetime=60 + self.keys // 50) for errand in errands if not self.broken]
+        self.children.until_ended(workers)
+        for child in workers:
+            self.note(child)
+            if child.killed:
+                self.complaints.append(f"worker {child.pid} was killed by somebody else")
+
+    def toll(self) -> Toll:
+        """Take the account."""
+        entries, lines = _outcome(self.site)
+        run = Run(self.site.effect, range(self.keys), entries, lines, self.trails, self.complaints)
+        return Toll(account(run), self.kills, self.keys, self.hits, self.random_kills)
+
+    # ----- sending workers and hearing of them
+
+    def send(self, errand: Errand, lifetime: int = 30) -> Child:
+        self.sent += 1
+        return self.children.start(partial(work, self.site, errand), lifetime)
+
+    def note(self, child: Child) -> None:
+        """Take in how a worker ended and what it left open."""
+        if child.killed:
+            self._count(child)
+        if child.complaint:
+            self.complaints.append(child.complaint)
+        if self.site.plant == "none":
+            self.complaints += [f"{point!r} is not in the table" for point in sorted(_unlisted(child))]
+        self.trails.append(trail(child.pid, child.killed, child.said))
+        for number, state in child.words("end"):
+            self._learn(int(number), state)
+        for key in self.trails[-1].open & self.open.keys():
+            self.open[key] = self.open.pop(key)
+
+    def _count(self, child: Child) -> None:
+        if dies := child.words("dies"):
+            self.hits[dies[0][0]] += 1
+        else:
+            self.random_kills += 1
+        self.progress(self.kills)
+
+    def _learn(self, key: int, state: str) -> None:
+        if state in FINAL and key in self.open:
+            del self.open[key]
+            self.over.append(key)
+
+    @property
+    def broken(self) -> bool:
+        """Whether going on makes no sense: workers fail one after another, or time is up."""
+        if time.monotonic() > self.deadline and OUT_OF_TIME not in self.complaints:
+            self.complaints.append(OUT_OF_TIME)
+        return len(self.complaints) > FAILURES or OUT_OF_TIME in self.complaints
+
+    # ----- choosing keys
+
+    def _errand(self, manner: Manner, keys: list[int], death: Death | None = None) -> Errand:
+        return Errand(manner, tuple(keys or self._fresh(2)), death, self.rng.randrange(2))
+
+    def _fresh(self, count: int) -> list[int]:
+        keys = list(range(self.keys, self.keys + count))
+        self.keys += len(keys)
+        self.open.update(dict.fromkeys(keys))
+        return keys
+
+    def _oldest(self, count: int) -> list[int]:
+        return list(self.open)[:count]
+
+    def _some(self, keys: list[int], count: int) -> list[int]:
+        return self.rng.sample(keys, min(count, len(keys)))
+
+
+def _pending(ends: dict[Child, float]) -> bool:
+    return min(ends.values()) < float("inf")
+
+
+def _unlisted(child: Child) -> set[str]:
+    return {words[0] for words in child.words("unlisted")}
+
+
+# ----- the place
+
+
+def _prepare(site: Site, children: Children) -> None:
+    """Make the caller's own table, if effects are rows; in a child, so that nothing stays open here."""
+    if site.effect != "joined":
+        return
+    table = "CREATE TABLE effects (word TEXT NOT NULL, key INTEGER NOT NULL, pid INTEGER NOT NULL)"
+
+    def make(_: object) -> None:
+        caller = place(site.scheme).callers[0](site.url)
+        caller.rows(table)
+        caller.commit()
+
+    children.until_ended([children.start(make)])
+
+
+def _outcome(site: Site) -> tuple[dict[int, Entry], list[Line]]:
+    """Read what the ledger says, and what the far side saw."""
+    if site.effect == "joined":
+        caller = place(site.scheme).callers[0](site.url)
+        rows = caller.rows("SELECT word, key, pid FROM effects ORDER BY rowid")
+        entries = _entries(Ledger.on(caller.connection))
+        caller.commit()
+        caller.close()
+        return entries, [Line(word, key, 0, pid, 0) for word, key, pid in rows]
+    ledger = Ledger(site.url, create=False)
+    entries = _entries(ledger)
+    ledger.close()
+    return entries, site.far_side.lines()
+
+
+def _entries(ledger: Ledger) -> dict[int, Entry]:
+    return {number_of(key): entry for key, entry in ledger.entries(SCOPE, *STATES)}

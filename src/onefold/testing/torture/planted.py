@@ -1,0 +1,38 @@
+"""A store that is wrong on purpose, so that the torture can be seen to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onefold.core.entry import Change, Reply, Seen, State
+from onefold.core.flow import Found
+from onefold.core.key import Key
+from onefold.core.ports import Store
+
+
+class BlindWrites:
+    """Writes *done* and *free* over whatever is stored: the last one wins. Claims it does compare."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        return self._store.get(keys)
+
+    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        stored = self._store.get([change.key for change in changes])
+        return self._store.swap([_blind(change, seen) for change, seen in zip(changes, stored, strict=True)])
+
+    def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        return self._store.scan(scope, states, due, after, limit)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def _blind(change: Change, seen: Seen) -> Change:
+    if seen.entry is None or change.entry is None or change.entry.state not in ("done", "free"):
+        return change
+    return change._replace(expected=seen.entry.version)

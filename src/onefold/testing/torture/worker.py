@@ -1,0 +1,306 @@
+"""The worker that is killed: it goes through a list of keys with the real `Ledger`, past every crash point.
+
+It says to its parent what it reaches for and what came of it, because the account needs to know what a dead
+one left open. It decides nothing: what may be done about a key is the ledger's answer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from onefold import Key, Ledger, Refused, Terms
+from onefold.core.entry import Change, Effect, Seen
+from onefold.core.errors import LostClaim
+from onefold.drive import Event
+from onefold.ledger.blocking import Claim
+from onefold.ledger.ways import How
+from onefold.testing.torture.children import Report
+from onefold.testing.torture.farside import FarSide
+from onefold.testing.torture.places import Caller, place
+from onefold.testing.torture.points import Death, Manner, Tripwire
+
+SCOPE = "torture"
+LEASE = 0.25
+TERMS = Terms(lease=LEASE, attempts=1_000_000, backoff=(0.01, 0.05))
+"""Short leases make recovery quick; as many attempts as there can be deaths."""
+
+BATCH = 4
+
+Plant = Literal["none", "mark-before", "wrong-class", "no-dedupe"]
+"""A worker that is wrong on purpose: settles before the effect, calls a one-shot effect idempotent, or sends
+to a far side that does not ignore repeats."""
+
+PLANTS: tuple[Plant, ...] = ("mark-before", "wrong-class", "no-dedupe")
+
+
+class Site(NamedTuple):
+    """What all workers of one run share."""
+
+    scheme: str
+    folder: Path
+    effect: Effect
+    plant: Plant = "none"
+
+    @property
+    def url(self) -> str:
+        return place(self.scheme).url(self.folder)
+
+    @property
+    def far_side(self) -> FarSide:
+        return FarSide(self.folder / "journal", dedupe=self.effect == "keyed" and self.plant != "no-dedupe")
+
+    def how(self, patience: float = 0.0) -> How:
+        effect: Effect = "idempotent" if self.plant == "wrong-class" else self.effect
+        return {"effect": effect, "terms": TERMS, "wait": patience}
+
+
+class Errand(NamedTuple):
+    """What one worker is sent to do, and where it is to die."""
+
+    manner: Manner
+    keys: tuple[int, ...]
+    death: Death | None = None
+    library: int = 0
+    """Which of the place's libraries a joined worker uses."""
+
+
+def work(site: Site, errand: Errand, report: Report) -> None:
+    """Go through the keys until every one is done or parked; or die on the way."""
+    wire = Tripwire(site.effect, errand.death, report)
+    worker = JoinedWorker if site.effect == "joined" else Worker
+    worker(site, errand, wire, report).run()
+
+
+class Worker:
+    """Claims, acts, settles; what is busy is asked for again, with patience, on the next round."""
+
+    def __init__(self, site: Site, errand: Errand, wire: Tripwire, report: Report) -> None:
+        self.site = site
+        self.manner = errand.manner
+        self.keys = errand.keys
+        self.wire = wire
+        self.report = report
+        self.far_side = site.far_side
+        self.returned: set[int] = set()
+        self.waits: list[float] = []
+        self.connect(errand)
+
+    def connect(self, errand: Errand) -> None:
+        self.ledger = Ledger(self.site.url)
+        self.ledger.tap = self.tap
+
+    def tap(self, event: Event) -> None:
+        """Say at once what the store has noted as done: who dies after that has left nothing open."""
+        if event.call.name == "swap" and event.reply is not None:
+            for change, reply in zip(event.call.args[0], event.reply, strict=True):
+                if isinstance(reply, Seen) and _noted(change, reply):
+                    self.report("end", number_of(change.key), "noted")
+        self.wire.tap(event)
+
+    def run(self) -> None:
+        left, patience = list(self.keys), 0.0
+        many = self.manner in ("batch", "returning")
+        while left:
+            if many:
+                left = [key for batch in _batches(left) for key in self.batch(batch)]
+                self.rest()
+            else:
+                left = [key for key in left if not self.single(key, patience)]
+            patience = 2 * LEASE
+
+    def rest(self) -> None:
+        """Wait as long as the ledger said, where it was not asked to wait itself."""
+        if self.waits:
+            time.sleep(min(self.waits))
+            self.waits.clear()
+
+    # ----- one at a time
+
+    def single(self, key: int, patience: float) -> bool:
+        """Try one key; say whether nothing more is to be done about it."""
+        self.report("reach", key)
+        claim = self.claim(key, patience)
+        if not claim.won:
+            self.lose(claim)
+            return claim.state != "busy"
+        if self.manner in ("releasing", "refusing") and key not in self.returned:
+            self.returned.add(key)
+            self.give_back(claim)
+            return False
+        return self.act(claim)
+
+    def claim(self, key: int, patience: float) -> Claim:
+        with self.wire.during("claim"):
+            return self.ledger.claim(Key(SCOPE, key), **self.site.how(patience))
+
+    def give_back(self, claim: Claim) -> None:
+        if self.manner == "releasing":
+            with self.wire.during("release"):
+                claim.release("not now")
+            self.end(claim, "released")
+            return
+        try:
+            with self.wire.during("refuse"), claim:
+                raise Refused("nothing happened")
+        except Refused:
+            self.end(claim, "refused")
+
+    def act(self, claim: Claim) -> bool:
+        if self.site.plant == "mark-before":
+            return self.settle(claim) and self.perform(claim)
+        return self.perform(claim) and self.settle(claim)
+
+    def settle(self, claim: Claim) -> bool:
+        try:
+            with self.wire.during("settle"):
+                claim.settle(os.getpid())
+        except LostClaim:
+            self.end(claim, "lost")
+            return False
+        self.end(claim, "settled")
+        return True
+
+    def perform(self, claim: Claim) -> bool:
+        """Have the effect on the far side."""
+        number, attempt = number_of(claim.key), claim.entry.attempt if claim.entry else 0
+        self.wire.at("effect: before")
+        self.far_side.arrive(number, claim.fence, attempt)
+        if self.manner == "slow" and not claim.finished:
+            self.wire.renewed.wait(2 * LEASE)
+        self.wire.at("effect: inside")
+        self.far_side.carry_out(number, claim.fence, attempt)
+        self.wire.at("effect: after")
+        return True
+
+    def lose(self, claim: Claim) -> None:
+        self.end(claim, claim.state)
+        if claim.state == "busy":
+            self.waits.append(claim.wait)
+
+    def end(self, claim: Claim, state: str) -> None:
+        """Say what came of reaching for a key."""
+        self.report("end", number_of(claim.key), state)
+
+    # ----- several at a time
+
+    def batch(self, keys: Sequence[int]) -> list[int]:
+        """Try several keys at once; return those about which more is to be done."""
+        claims = self.claim_many(keys)
+        busy = [number_of(claim.key) for claim in claims if claim.state == "busy"]
+        return busy + self.act_many([claim for claim in claims if claim.won])
+
+    def claim_many(self, keys: Sequence[int]) -> list[Claim]:
+        for key in keys:
+            self.report("reach", key)
+        with self.wire.during("batch claim"):
+            claims = self.ledger.claim_many([Key(SCOPE, key) for key in keys], **self.site.how())
+        for claim in claims:
+            if not claim.won:
+                self.lose(claim)
+        return claims
+
+    def act_many(self, won: Sequence[Claim]) -> list[int]:
+        """Act on what was won; return what is still to be done."""
+        numbers = [number_of(claim.key) for claim in won]
+        if not won:
+            return []
+        if self.manner == "returning" and not self.returned.issuperset(numbers):
+            self.returned.update(numbers)
+            self.release_many(won)
+            return numbers
+        if self.site.plant == "mark-before":
+            lost = self.settle_many(won)
+            self.perform_many(won)
+        else:
+            self.perform_many(won)
+            lost = self.settle_many(won)
+        return [number_of(claim.key) for claim in lost]
+
+    def perform_many(self, won: Sequence[Claim]) -> None:
+        for claim in won:
+            self.perform(claim)
+
+    def settle_many(self, won: Sequence[Claim]) -> list[Claim]:
+        with self.wire.during("batch settle"):
+            lost = self.ledger.settle_many([(claim, os.getpid()) for claim in won])
+        self._end_many(won, lost, "settled")
+        return lost
+
+    def release_many(self, won: Sequence[Claim]) -> None:
+        with self.wire.during("batch release"):
+            lost = self.ledger.release_many(won, "not now")
+        self._end_many(won, lost, "released")
+
+    def _end_many(self, claims: Sequence[Claim], lost: Sequence[Claim], state: str) -> None:
+        for claim in claims:
+            self.end(claim, "lost" if claim in lost else state)
+
+
+class JoinedWorker(Worker):
+    """The same in the caller's own transaction: the effect is a row, and the caller commits."""
+
+    caller: Caller
+
+    def connect(self, errand: Errand) -> None:
+        self.ends: list[tuple[int, str]] = []
+        libraries = place(self.site.scheme).callers
+        self.caller = libraries[errand.library % len(libraries)](self.site.url)
+        self.ledger = Ledger.on(self.caller.connection)
+        self.ledger.tap = self.wire.tap
+
+    def single(self, key: int, patience: float) -> bool:
+        over = super().single(key, 0.0)
+        self.commit()
+        self.rest()
+        return over
+
+    def batch(self, keys: Sequence[int]) -> list[int]:
+        left = super().batch(keys)
+        self.commit()
+        return left
+
+    def end(self, claim: Claim, state: str) -> None:
+        self.ends.append((number_of(claim.key), state))  # nothing came of it before the commit
+
+    def perform(self, claim: Claim) -> bool:
+        if self.site.plant == "mark-before":
+            self.commit()
+        number = number_of(claim.key)
+        self.wire.at("effect: before")
+        self._write("arrived", number)
+        self.wire.at("effect: inside")
+        self._write("accepted", number)
+        self.wire.at("effect: after")
+        return True
+
+    def _write(self, word: str, key: int) -> None:
+        self.caller.rows("INSERT INTO effects (word, key, pid) VALUES (?, ?, ?)", (word, key, os.getpid()))
+
+    def commit(self) -> None:
+        self.wire.at("commit: before")
+        self.caller.commit()
+        self.wire.at("commit: after")
+        for number, state in self.ends:
+            self.report("end", number, state)
+        self.ends.clear()
+
+
+def number_of(key: Key) -> int:
+    """Read a key of this list from its label."""
+    return int(key.label)
+
+
+def _noted(change: Change, seen: Seen) -> bool:
+    return (
+        seen.entry is not None
+        and change.entry is not None
+        and seen.entry.state == change.entry.state == "done"
+    )
+
+
+def _batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (keys[at : at + BATCH] for at in range(0, len(keys), BATCH))
