@@ -398,8 +398,7 @@ class Heart:
         """Keep claims alive from now on."""
         if self._pid != os.getpid():
             self._reset()  # a forked child has none of its parent's threads, and must not renew its claims
-        for pulse in pulses:
-            self._pulses[id(pulse)] = pulse
+        self._pulses.update(zip(map(id, pulses), pulses, strict=True))
         # A heart that is about to end has `_wakes` at infinity, so this is never missed.
         if soonest(pulses) < self._wakes:
             self._wake()
@@ -469,7 +468,9 @@ class AsyncHeart:
         """Keep claims alive from now on."""
         import asyncio
 
-        self._pulses.update((id(pulse), pulse) for pulse in pulses)
+        if not pulses:
+            return
+        self._pulses.update(zip(map(id, pulses), pulses, strict=True))
         loop = asyncio.get_running_loop()
         if self._life is None or self._life.done() or self._life.get_loop() is not loop:
             self._changed = asyncio.Event()

@@ -139,14 +139,9 @@ def _take(bid: Bid, expected: int | None, attempt: int, prior: Entry | None = No
     """Write a claim of our own. Attempts count at *begun*; for effects that may repeat, at the claim."""
     counted = attempt + 1 if bid.begin or bid.effect != "one-shot" else attempt
     begun = prior.begun if prior and bid.effect == "keyed" else None
-    joined = bid.effect == "joined"
-    return Change(
-        bid.key,
-        expected,
-        _held(bid, counted, begun, prior),
-        begin=bid.begin and begun is None,
-        keep=bid.terms.keep if joined else None,
-    )
+    keep = bid.terms.keep if bid.effect == "joined" else None
+    held = _held(bid, counted, begun, prior)
+    return Change(bid.key, expected, held, bid.begin and begun is None, None, keep)
 
 
 def _held(bid: Bid, attempt: int, begun: float | None = None, prior: Entry | None = None) -> Entry:
@@ -206,7 +201,7 @@ def end(hold: Hold, entry: Entry | None, ending: Ending, terms: Terms) -> Change
         return Answer("lost", entry)
     match ending.kind:
         case "returned":
-            return Change(hold.key, entry.version, _done(entry, ending.body), keep=terms.keep)
+            return Change(hold.key, entry.version, _done(entry, ending.body), False, None, terms.keep)
         case "parked":
             return _park(hold.key, _with_body(entry, ending), "by-hand", entry.version)
         case "raised" if entry.effect == "one-shot" and entry.begun is not None:

@@ -6,7 +6,7 @@ identity is a digest of length-prefixed bytes. Unicode is not normalised: two sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from shlex import quote
@@ -31,21 +31,12 @@ class Key:
     def __init__(self, scope: str, *parts: Part) -> None:
         if not parts:
             raise Misconfigured(f"a key in scope {scope!r} has no parts")
-        texts = [part if type(part) is str else _text(scope, part) for part in parts]
-        packed = [_prefix(scope)]
-        for text in texts:
-            if not text:
-                raise Misconfigured(
-                    f"a part of a key in scope {scope!r} is empty: {parts!r:.80}; a missing field?"
-                )
-            try:
-                raw = text.encode()
-            except UnicodeEncodeError:
-                raise Misconfigured(
-                    f"a part of a key in scope {scope!r} is not valid Unicode: {text!r:.80}"
-                ) from None
-            packed.append(len(raw).to_bytes(8, "big"))
-            packed.append(raw)
+        packed, texts = [_prefix(scope)], []
+        for part in parts:
+            text = part if type(part) is str else _text(scope, part)
+            raw = _raw(text, scope, parts)
+            packed += (len(raw).to_bytes(8, "big"), raw)
+            texts.append(text)
         self.scope = scope
         self.parts: tuple[str, ...] = tuple(texts)
         self.id = blake2b(b"".join(packed), digest_size=32).digest()
@@ -87,8 +78,10 @@ class Key:
         return (Key.stored, (self.scope, self.id, self.label))
 
 
-def label(parts: Iterable[str]) -> str:
+def label(parts: Sequence[str]) -> str:
     """Join parts for people: control characters and separators escaped, cut to a bounded length."""
+    if len(parts) == 1 and len(parts[0]) <= LABEL_LENGTH and _is_plain(parts[0]):
+        return parts[0]
     shown: list[str] = []
     room = LABEL_LENGTH
     for part in parts:
@@ -103,9 +96,11 @@ def label(parts: Iterable[str]) -> str:
 
 def escaped(text: str) -> str:
     """Make text safe to print: nothing in it can move a cursor, end a line or fake a separator."""
-    if text.isprintable() and "/" not in text and "\\" not in text:
-        return text
-    return "".join(_shown(char) for char in text)
+    return text if _is_plain(text) else "".join(_shown(char) for char in text)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() and "/" not in text and "\\" not in text
 
 
 def _shown(char: str) -> str:
@@ -122,6 +117,17 @@ def _text(scope: str, part: object) -> str:
     raise Misconfigured(
         f"a key in scope {scope!r} has a part of type {type(part).__name__}: parts are str or int"
     )
+
+
+def _raw(text: str, scope: str, parts: tuple[Part, ...]) -> bytes:
+    if not text:
+        raise Misconfigured(f"a part of a key in scope {scope!r} is empty: {parts!r:.80}; a missing field?")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Misconfigured(
+            f"a part of a key in scope {scope!r} is not valid Unicode: {text!r:.80}"
+        ) from None
 
 
 @lru_cache(maxsize=1024)

@@ -53,7 +53,6 @@ class AsyncClaim(Holding):
     def __init__(self, ledger: AsyncLedger, bid: Bid, way: Way, answer: Answer) -> None:
         super().__init__(bid, way, answer)
         self._ledger = ledger
-        ledger._keep_alive(self)
 
     async def settle(self, receipt: Any = None) -> None:
         """Say that it happened, and keep the receipt."""
@@ -200,7 +199,10 @@ class AsyncLedger:
         only_plain(checked)
         bids = checked.bids(keys)
         answers = await self._run(claim(bids))
-        return [AsyncClaim(self, bid, checked, answer) for bid, answer in zip(bids, answers, strict=True)]
+        claims = [AsyncClaim(self, bid, checked, answer) for bid, answer in zip(bids, answers, strict=True)]
+        if self._joined is None:
+            self._heart.add(*[claim.pulse for claim in claims if claim.pulse is not None])
+        return claims
 
     async def settle_many(self, done: Sequence[tuple[AsyncClaim, Any]]) -> list[AsyncClaim]:
         """Settle many claims in one round trip; return those that were lost."""
@@ -267,9 +269,12 @@ class AsyncLedger:
             raise
         return await arun(flow, ports)
 
-    def _keep_alive(self, claim: AsyncClaim) -> None:
+    def _claimed(self, bid: Bid, way: Way, answer: Answer) -> AsyncClaim:
+        """Hand out what came of a bid; what was won is kept alive from here on."""
+        claim = AsyncClaim(self, bid, way, answer)
         if claim.pulse is not None and self._joined is None:
             self._heart.add(claim.pulse)
+        return claim
 
     async def _acquire(self, bid: Bid, way: Way) -> AsyncClaim:
         if self._joined is not None:
@@ -285,17 +290,17 @@ class AsyncLedger:
                 break
             await self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
             answer = await self._run(acquire(bid, way.wait))
-        return AsyncClaim(self, bid, way, answer)
+        return self._claimed(bid, way, answer)
 
     async def _join(self, bid: Bid, way: Way, joined: Joined) -> AsyncClaim:
         try:
             joined.mark(mark_name(bid))
             answer = await self._run(acquire(bid))
         except Locked:
-            return AsyncClaim(self, bid, way, Answer("busy"))
+            return self._claimed(bid, way, Answer("busy"))
         if answer.state != "won":
             joined.keep(mark_name(bid))
-        return AsyncClaim(self, bid, way, answer)
+        return self._claimed(bid, way, answer)
 
     async def _finish(self, claim: AsyncClaim, ending: Ending, receipt: Any) -> None:
         """Write how a claim ended; raise if that is not how it stands now."""
@@ -330,14 +335,13 @@ class AsyncLedger:
         try:
             answers = await self._run(end(holds))
         finally:
-            for claim, _ in ends:
-                self._let_go(claim)
+            self._let_go(*[claim for claim, _ in ends])
         return ended(ends, answers)
 
-    def _let_go(self, claim: AsyncClaim) -> None:
-        claim.finished = True
-        if claim.pulse is not None:
-            self._heart.drop(claim.pulse)
+    def _let_go(self, *claims: AsyncClaim) -> None:
+        for one in claims:
+            one.finished = True
+        self._heart.drop(*[one.pulse for one in claims if one.pulse is not None])
 
 
 def _must_be_async(function: Callable[..., Any]) -> None:

@@ -53,7 +53,6 @@ class Claim(Holding):
     def __init__(self, ledger: Ledger, bid: Bid, way: Way, answer: Answer) -> None:
         super().__init__(bid, way, answer)
         self._ledger = ledger
-        ledger._keep_alive(self)
 
     def settle(self, receipt: Any = None) -> None:
         """Say that it happened, and keep the receipt."""
@@ -170,10 +169,11 @@ class Ledger:
         checked = way(how, self._joined is not None)
         only_plain(checked)
         bids = checked.bids(keys)
-        return [
-            Claim(self, bid, checked, answer)
-            for bid, answer in zip(bids, self._run(claim(bids)), strict=True)
-        ]
+        answers = self._run(claim(bids))
+        claims = [Claim(self, bid, checked, answer) for bid, answer in zip(bids, answers, strict=True)]
+        if self._joined is None:
+            self._heart.add(*[claim.pulse for claim in claims if claim.pulse is not None])
+        return claims
 
     def settle_many(self, done: Sequence[tuple[Claim, Any]]) -> list[Claim]:
         """Settle many claims in one round trip; return those that were lost."""
@@ -238,9 +238,12 @@ class Ledger:
             raise
         return run(flow, ports)
 
-    def _keep_alive(self, claim: Claim) -> None:
+    def _claimed(self, bid: Bid, way: Way, answer: Answer) -> Claim:
+        """Hand out what came of a bid; what was won is kept alive from here on."""
+        claim = Claim(self, bid, way, answer)
         if claim.pulse is not None and self._joined is None:
             self._heart.add(claim.pulse)
+        return claim
 
     def _acquire(self, bid: Bid, way: Way) -> Claim:
         if self._joined is not None:
@@ -255,17 +258,17 @@ class Ledger:
                 break
             self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
             answer = self._run(acquire(bid, way.wait))
-        return Claim(self, bid, way, answer)
+        return self._claimed(bid, way, answer)
 
     def _join(self, bid: Bid, way: Way, joined: Joined) -> Claim:
         try:
             joined.mark(mark_name(bid))
             answer = self._run(acquire(bid))
         except Locked:
-            return Claim(self, bid, way, Answer("busy"))
+            return self._claimed(bid, way, Answer("busy"))
         if answer.state != "won":
             joined.keep(mark_name(bid))
-        return Claim(self, bid, way, answer)
+        return self._claimed(bid, way, answer)
 
     def _finish(self, claim: Claim, ending: Ending, receipt: Any) -> None:
         """Write how a claim ended; raise if that is not how it stands now."""
@@ -297,14 +300,13 @@ class Ledger:
         try:
             answers = self._run(end(holds))
         finally:
-            for claim, _ in ends:
-                self._let_go(claim)
+            self._let_go(*[claim for claim, _ in ends])
         return ended(ends, answers)
 
-    def _let_go(self, claim: Claim) -> None:
-        claim.finished = True
-        if claim.pulse is not None:
-            self._heart.drop(claim.pulse)
+    def _let_go(self, *claims: Claim) -> None:
+        for one in claims:
+            one.finished = True
+        self._heart.drop(*[one.pulse for one in claims if one.pulse is not None])
 
 
 def _must_block(function: Callable[..., Any]) -> None:

@@ -47,7 +47,7 @@ class Holding:
         self.state: Literal["won", "done", "busy", "parked"] = _shown(answer)
         self.entry = answer.entry
         self.wait = answer.wait
-        self.finished = not self.won
+        self.finished = answer.state != "won"
         self.pulse: Pulse | None = None
         if answer.state == "won" and answer.entry:
             self.pulse = Pulse(Hold(bid.key, bid.token, answer.entry, answer.since), bid.terms)

@@ -23,6 +23,8 @@ _SORTED = msgspec.json.Encoder(order="deterministic")
 
 def encode(value: Any) -> str:
     """Write a receipt as JSON; raise ValueError with the reason if it cannot be kept."""
+    if value is None:
+        return "null"
     try:
         text = _ENCODER.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:

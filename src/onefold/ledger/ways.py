@@ -50,18 +50,25 @@ class Way:
     window: Seconds | None = None
     at: datetime | None = None
 
-    def bid(self, key: Key, content: Any = None, token: str | None = None) -> Bid:
+    def bid(self, key: Key, content: Any = None) -> Bid:
         """Make one attempt on a key, with a token of its own."""
-        if key.scope.startswith(RESERVED):
-            raise Misconfigured(f"the scope {key.scope!r} belongs to Onefold itself: choose another name")
-        age = max(time.time() - epoch(self.at, "at"), 0.0) if self.at is not None else 0.0
+        _check_scope(key.scope)
         mark = fingerprint(content) if content is not None else None
-        return Bid(key, token or token_hex(16), self.terms, self.effect, self.window, True, age, mark)
+        return Bid(key, token_hex(16), self.terms, self.effect, self.window, True, self._age(), mark)
 
     def bids(self, keys: Sequence[Key]) -> list[Bid]:
         """Make one attempt on each of many keys; the tokens are drawn together, because that is cheaper."""
+        for scope in {key.scope for key in keys}:
+            _check_scope(scope)
+        terms, effect, window, age = self.terms, self.effect, self.window, self._age()
         drawn = token_hex(16 * len(keys))
-        return [self.bid(key, token=drawn[at * 32 : at * 32 + 32]) for at, key in enumerate(keys)]
+        return [
+            Bid(key, drawn[at : at + 32], terms, effect, window, True, age)
+            for at, key in zip(range(0, len(drawn), 32), keys, strict=True)
+        ]
+
+    def _age(self) -> Seconds:
+        return max(time.time() - epoch(self.at, "at"), 0.0) if self.at is not None else 0.0
 
     def ending(self, error: BaseException) -> Ending:
         """Judge an exception: nothing happened, or it may have."""
@@ -96,6 +103,11 @@ def for_call(way: Way, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Way:
         return way
     probe = way.probe
     return replace(way, probe=lambda: probe(*args, **kwargs))
+
+
+def _check_scope(scope: str) -> None:
+    if scope.startswith(RESERVED):
+        raise Misconfigured(f"the scope {scope!r} belongs to Onefold itself: choose another name")
 
 
 def _check_effect(effect: object, joined: bool) -> None:
