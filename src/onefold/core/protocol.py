@@ -131,14 +131,36 @@ async def acquire(bid: Bid, patience: Seconds = 0.0) -> Answer:
 
 
 async def ready(bid: Bid, won: Answer) -> Answer:
-    """Make sure that the lease still covers the start of the effect: late means renew, or do not start."""
-    while won.entry and bid.effect != "joined" and await now() >= stop_by(won.since, bid.terms):
-        [answer] = await renew([Hold(bid.key, bid.token, won.entry, won.since)])
+    """Make sure that the lease still covers the start of the effect: late means renew, or do not start.
+
+    If that cannot be made sure, or the caller is cancelled, the claim is given back.
+    """
+    while won.entry and bid.effect != "joined":
+        at = await now()
+        if bid.window is not None and _forgotten(bid.window - bid.terms.margin, won.entry, at - won.since):
+            await give_back([bid])  # whoever claims it next finds it in doubt
+            return Answer("busy", won.entry, wait=bid.terms.margin)
+        if at < stop_by(won.since, bid.terms):
+            break
+        try:
+            [answer] = await renew([Hold(bid.key, bid.token, won.entry, won.since)])
+        except GeneratorExit:
+            raise
+        except BaseException:
+            await give_back([bid])
+            raise
         if answer.state != "won":
             await give_back([bid])
             return Answer("busy", answer.entry, wait=bid.terms.lease)
         won = answer
     return won
+
+
+def _forgotten(window: Seconds, entry: Entry, held: Seconds) -> bool:
+    """Say whether the far side may have forgotten an earlier attempt, since the claim was decided upon."""
+    if entry.begun is None or entry.begun == entry.written:
+        return False  # not begun, or by this very write: there is no earlier attempt to be remembered
+    return entry.written - entry.begun + held >= window
 
 
 def stop_by(since: float, terms: Terms) -> float:
