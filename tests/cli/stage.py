@@ -138,8 +138,14 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> int:
+        """Interrupt it, read to the end and return the exit code."""
         self._process.send_signal(signal.SIGINT)
+        while (heard := self._read(PATIENCE / 20)) is not False:
+            # In the moment before Python begins to read a line, an interrupt is noticed only after that line.
+            if heard is None:
+                self._process.send_signal(signal.SIGINT)
+        return self.end()
 
     def end(self) -> int:
         """Read to the end and return the exit code."""
@@ -148,12 +154,13 @@ class Terminal:
         os.close(self._ours)
         return self._process.wait(PATIENCE)
 
-    def _read(self, seconds: float) -> bool:
+    def _read(self, seconds: float) -> bool | None:
+        """Take in what is shown; None if nothing was in time, False if the other end is closed."""
         if not select.select([self._ours], [], [], seconds)[0]:
-            return False
+            return None
         try:
-            text = os.read(self._ours, 65536).decode()
-        except OSError:  # the other end is closed
+            text = os.read(self._ours, 65536).decode(errors="replace")
+        except OSError:
             return False
         self.shown += text
         return bool(text)
