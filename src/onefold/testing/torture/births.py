@@ -18,7 +18,7 @@ from onefold.testing.torture.children import Child, Children, Report
 from onefold.testing.torture.places import place
 from onefold.testing.torture.worker import Errand, Site, work
 
-LONGEST_LIFE = 0.03
+LONGEST_LIFE = 0.02
 """Seconds after its fork within which a worker is killed; about what it takes to make a store."""
 
 TOGETHER = 10
