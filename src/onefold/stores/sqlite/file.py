@@ -9,20 +9,22 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
 from onefold.core.entry import UNKNOWN, Change, Reply, Seen, State
-from onefold.core.errors import Locked, Misconfigured, Unreachable
+from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.plan import Row
+
+T = TypeVar("T")
 
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process's write before giving up."""
@@ -33,13 +35,17 @@ class Apsw:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
+        self._execute = connection.cursor().execute
 
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
         return self.connection.execute(sql, bound).fetchall()
 
     def change(self, sql: str, bound: Sequence[Any]) -> bool:
-        self.connection.execute(sql, bound)
+        self._execute(sql, bound)
         return self.connection.changes() > 0
+
+    def do(self, sql: str) -> None:
+        self._execute(sql)
 
 
 class SqliteStore:
@@ -67,39 +73,42 @@ class SqliteStore:
         self._client: Apsw | None = None
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
-        with self._connected() as client:
-            return plan.get(client, keys, self._clock())
+        return self._on_file(lambda client: plan.get(client, keys, self._clock()))
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        with self._connected() as client:
-            client.connection.execute("BEGIN IMMEDIATE")
-            try:
-                replies = plan.swap(client, changes, self._clock())
-            except BaseException:
-                client.connection.execute("ROLLBACK")
-                raise
-            return replies if self._commit(client) else [UNKNOWN] * len(changes)
+        return self._on_file(lambda client: self._swap(client, changes))
+
+    def _swap(self, client: Apsw, changes: Sequence[Change]) -> Sequence[Reply]:
+        client.do("BEGIN IMMEDIATE")
+        try:
+            replies = plan.swap(client, changes, self._clock())
+        except BaseException:
+            client.do("ROLLBACK")
+            raise
+        return replies if self._commit(client) else [UNKNOWN] * len(changes)
 
     def _commit(self, client: Apsw) -> bool:
         """Commit; False if nobody can tell whether it did."""
         try:
-            client.connection.execute("COMMIT")
+            client.do("COMMIT")
         except apsw.IOError:
             # A failed sync must not be repeated as if it could succeed: what the disk has is unknown.
             self._drop(client)
             return False
         except apsw.Error:
             with suppress(apsw.Error):
-                client.connection.execute("ROLLBACK")
+                client.do("ROLLBACK")
             raise
         return True
 
     def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
-        with self._connected() as client:
+        def page(client: Apsw) -> tuple[Sequence[Found], str | None]:
             now = self._clock()
             return plan.scan(client, scope, states, now if due else float("inf"), after, limit, now)
+
+        return self._on_file(page)
 
     def close(self) -> None:
         with self._lock:
@@ -109,18 +118,20 @@ class SqliteStore:
 
     def query(self, sql: str) -> list[Row]:
         """Read something about the file itself, for `doctor`."""
-        with self._connected() as client:
-            return client.rows(sql)
+        return self._on_file(lambda client: client.rows(sql))
 
-    @contextmanager
-    def _connected(self) -> Iterator[Apsw]:
+    def _on_file(self, work: Callable[[Apsw], T]) -> T:
+        """Do work on the connection, one thread at a time; SQLite's errors become ours."""
         if self._pid != os.getpid():
             _INHERITED.append(self._client)
             self._forget()
-        with self._lock, translated(str(self.path)):
-            if self._client is None:
-                self._client = self._open()
-            yield self._client
+        with self._lock:
+            try:
+                if self._client is None:
+                    self._client = self._open()
+                return work(self._client)
+            except apsw.Error as error:
+                raise _ours(error, str(self.path)) from error
 
     def _drop(self, client: Apsw) -> None:
         with suppress(apsw.Error):
@@ -232,22 +243,20 @@ def _wait_for_creator(path: Path) -> None:
         time.sleep(0.01)
 
 
-@contextmanager
-def translated(name: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours, keeping theirs as the cause."""
-    try:
-        yield
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise Locked(
-            f"{name} was locked by another process for {LOCK_TIMEOUT:.0f} s; nothing was written"
-        ) from error
-    except apsw.FullError as error:
-        raise Unreachable(f"the disk that holds {name} is full; nothing was written") from error
-    except apsw.ReadOnlyError as error:
-        raise Misconfigured(f"{name} cannot be written: the file or its folder is read-only") from error
-    except apsw.CantOpenError as error:
-        raise Misconfigured(f"{name} cannot be opened: {error}") from error
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise Misconfigured(f"{name} is damaged ({error}): restore it from a backup") from error
-    except apsw.Error as error:
-        raise Unreachable(f"{name} did not answer: {error}") from error
+def _ours(error: apsw.Error, name: str) -> OnefoldError:
+    """Say in our words what SQLite said."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return Locked(
+                f"{name} was locked by another process for {LOCK_TIMEOUT:.0f} s; nothing was written"
+            )
+        case apsw.FullError():
+            return Unreachable(f"the disk that holds {name} is full; nothing was written")
+        case apsw.ReadOnlyError():
+            return Misconfigured(f"{name} cannot be written: the file or its folder is read-only")
+        case apsw.CantOpenError():
+            return Misconfigured(f"{name} cannot be opened: {error}")
+        case apsw.NotADBError() | apsw.CorruptError():
+            return Misconfigured(f"{name} is damaged ({error}): restore it from a backup")
+        case _:
+            return Unreachable(f"{name} did not answer: {error}")
