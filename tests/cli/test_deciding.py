@@ -295,6 +295,7 @@ def test_a_receipt_is_kept_without_its_blanks_and_with_its_digits(cli: Cli, book
         ["retry"],
         ["retry", "charges", "A-17", "--scope", "charges"],
         ["retry", "charges"],
+        ["retry", "--scope", "charges", "--id", "0" * 64],
         ["why", "charges", "--id", "xyz"],
     ],
 )

@@ -119,7 +119,7 @@ def retry(
     Example:
         onefold retry charges A-17
     """
-    if (scope is None) == (whole is None):
+    if (scope is None) == (whole is None) or (whole and digest):
         raise click.UsageError("name a key, or a whole scope with --scope")
     options, who = asked(), operator(by)
     with opened(options) as store:
@@ -129,6 +129,7 @@ def retry(
 
 
 def retry_key(store: Opened, key: Key, who: str, options: Asked) -> int:
+    """Make one key due, as it was shown."""
     key, seen = _shown(store, key)
     if seen.entry is None or seen.entry.state in ("held", "done"):
         raise _not_waiting(key, seen, store)
@@ -156,19 +157,16 @@ def _retry_scope(store: Opened, scope: str, who: str, options: Asked) -> int:
     safe = sum(_wanted(seen) for entries in store.found(scope, ("free", "parked")) for _, seen in entries)
     if safe and not _sure(options, f"Run {counted(safe, 'entry', 'entries')} of {scope} again?"):
         return Code.FAILED
-    retried, left = 0, Counter[str]()
+    came = Counter[str]()
     for entries in store.found(scope, ("free", "parked")):
         for key, seen in entries:
-            entry = seen.entry
             if _wanted(seen):
-                answer = store.run(
-                    operate.retry(key, who, token_hex(16), entry), f"{retried:,} were made due"
-                )
-                retried += answer.state == "settled"
-                left["changed meanwhile"] += answer.state != "settled"
-            elif entry and entry.state == "parked":
-                left[entry.why or "by-hand"] += 1
-    return _told_scope(scope, retried, +left, options)
+                flow = operate.retry(key, who, token_hex(16), seen.entry)
+                state = store.run(flow, f"no effect ran; {came['settled']:,} were made due before").state
+                came[{"lost": "changed meanwhile", "unknown": "not confirmed"}.get(state, state)] += 1
+            elif seen.entry and seen.entry.state == "parked":
+                came[seen.entry.why or "by-hand"] += 1
+    return _told_scope(scope, came.pop("settled", 0), came, options)
 
 
 def _wanted(seen: Seen) -> bool:
