@@ -24,9 +24,9 @@ from onefold.stores.memory import MemoryStore
 SHORT = Terms(lease=0.09)
 
 
-def pulse(since: float = 0.0, lease: float = 30.0, effect: str = "idempotent") -> Pulse:
+def pulse(since: float = 0.0, lease: float = 30.0, effect: str = "idempotent", key: int = 1) -> Pulse:
     entry = Entry("held", token="ann", version=5, effect=effect, lease=lease)  # type: ignore[arg-type]
-    return Pulse(Hold(Key("hearts", 1), "ann", entry, since), Terms(lease=lease))
+    return Pulse(Hold(Key("hearts", key), "ann", entry, since), Terms(lease=lease))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -39,13 +39,19 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_a_beat_is_due_after_a_third_of_the_lease_and_neighbours_leave_with_it():
-    early, late = pulse(since=0.0), pulse(since=5.0)
+    early, late = pulse(since=0.0, key=1), pulse(since=5.0, key=2)
 
     assert soonest([early, late]) == 10.0
     assert soonest([]) == float("inf")
     assert due([early, late], 7.0) == []
     assert due([early, late], 10.0) == [early]
     assert due([early, late], 13.0) == [early, late]
+
+
+def test_a_key_that_its_holder_took_over_from_itself_stands_once_in_a_beat():
+    before, after = pulse(since=0.0), pulse(since=1.0)
+
+    assert due([before, after], 30.0) == [after]
 
 
 def test_a_renewed_claim_counts_its_lease_from_the_send():

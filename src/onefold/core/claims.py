@@ -234,8 +234,9 @@ def _done(entry: Entry, receipt: str | None) -> Entry:
 
 def _free(key: Key, entry: Entry, ending: Ending, terms: Terms) -> Change:
     if ending.at_once:
-        # Given back untried: this attempt does not count.
-        return Change(key, entry.version, _freed(entry, attempt=max(entry.attempt - 1, 0)))
+        # Given back untried: this attempt does not count, if it was counted already.
+        counted = entry.effect != "one-shot" or entry.begun is not None
+        return Change(key, entry.version, _freed(entry, max(entry.attempt - counted, 0)))
     freed = _freed(entry, entry.attempt)
     if entry.attempt >= terms.attempts:
         return _park(key, freed, "failed", entry.version)

@@ -113,8 +113,15 @@ async def _split(batch: Sequence[Ask], error: Exception) -> None:
         batch[0].wake()
         return
     # Sending again is safe even if the first call did write: versions and tokens tell.
-    for ask in batch:
-        await send([ask])
+    try:
+        for ask in batch:
+            await send([ask])
+    except BaseException:
+        # The leader dies: those whose turn did not come would wait for ever.
+        for ask in batch:
+            if ask.open:
+                deliver([ask], ask.changes, [UNKNOWN] * len(ask.changes))
+        raise
 
 
 def merged(batch: Sequence[Ask]) -> Sequence[Change]:

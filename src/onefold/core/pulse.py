@@ -66,5 +66,9 @@ def soonest(pulses: Iterable[Pulse]) -> float:
 
 
 def due(pulses: Iterable[Pulse], now: float) -> list[Pulse]:
-    """Pick what is to be renewed now, and what would be due so soon that it may as well leave with it."""
-    return [pulse for pulse in pulses if pulse.next - SLACK * pulse.terms.lease / 3 <= now]
+    """Pick what is to be renewed now, and what would be due so soon that it may as well leave with it.
+
+    A key stands once in a beat: who took over from itself has two pulses on it, and the older one waits.
+    """
+    found = {p.hold.key.id: p for p in pulses if p.next - SLACK * p.terms.lease / 3 <= now}
+    return list(found.values())
