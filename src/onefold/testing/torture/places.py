@@ -48,14 +48,17 @@ def place(scheme: str) -> Place:
     """Return where a torture of this store takes place, or say why there is none."""
     if scheme in PLACES:
         return PLACES[scheme]
-    here = ", ".join(PLACES)
+    raise Misconfigured(f"{_why_not(scheme)}: {', '.join(PLACES)} can be tortured")
+
+
+def _why_not(scheme: str) -> str:
+    if scheme == "memory":
+        return "the store memory is not shared between processes, so that nothing outlives a death"
     if scheme in PLANNED:
-        raise Misconfigured(f"the store {scheme} is planned, not built yet: torture {here} for now")
+        return f"the store {scheme} is planned, not built yet"
     if scheme in SCHEMES:
-        raise Misconfigured(
-            f"the store {scheme} is not shared between processes, so no death can be survived: {here} is"
-        )
-    raise Misconfigured(f"{scheme!r} names no store: these can be tortured: {here}")
+        return f"nobody has said yet how to get a fresh {scheme} store for a torture"
+    return f"{scheme!r} names no store"
 
 
 class _Stdlib:
