@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from onefold.core.claims import Answer
 from onefold.core.entry import Change, Reply, Seen, State
@@ -25,7 +25,7 @@ from onefold.core.line import Ask, Line, send
 from onefold.core.ports import AsyncClock, AsyncStore, Clock, Store
 from onefold.core.protocol import renew
 from onefold.core.pulse import Pulse, due, soonest
-from onefold.core.sightings import Sightings
+from onefold.core.sightings import Sightings, of_others
 
 if TYPE_CHECKING:
     import asyncio
@@ -52,6 +52,13 @@ class Event(NamedTuple):
 
 
 Tap = Callable[[Event], None]
+
+
+class Tapped(Protocol):
+    """What flows are driven against: ports by name, and who listens in."""
+
+    @property
+    def tap(self) -> Tap | None: ...
 
 
 class WallClock:
@@ -99,7 +106,7 @@ class AsyncPorts:
 # ----- the two ways to wait
 
 
-def run(flow: Flow[T], ports: Ports) -> T:
+def run(flow: Flow[T], ports: Tapped) -> T:
     """Drive a flow to its end, blocking."""
     tap = ports.tap
     reply: Any = None
@@ -110,14 +117,15 @@ def run(flow: Flow[T], ports: Ports) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-        _checked(call, flow)
+        if not isinstance(call, Call):
+            raise _not_a_call(call, flow)
         try:
             reply, error = call.on(ports) if tap is None else _tapped(call, ports, tap), None
         except BaseException as raised:
             reply, error = None, raised
 
 
-def _tapped(call: Call[Any], ports: Ports, tap: Tap) -> Any:
+def _tapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
     tap(Event(call))
     started = time.perf_counter()
     try:
@@ -129,7 +137,7 @@ def _tapped(call: Call[Any], ports: Ports, tap: Tap) -> Any:
     return reply
 
 
-async def arun(flow: Flow[T], ports: AsyncPorts) -> T:
+async def arun(flow: Flow[T], ports: Tapped) -> T:
     """Drive a flow to its end, awaiting. Cancellation is thrown into the flow.
 
     Calls that the flow makes after that are shielded, each bounded by a grace time.
@@ -145,7 +153,8 @@ async def arun(flow: Flow[T], ports: AsyncPorts) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-        _checked(call, flow)
+        if not isinstance(call, Call):
+            raise _not_a_call(call, flow)
         try:
             reply, error = await (_last(call, ports) if cancelled else _atapped(call, ports)), None
         except BaseException as raised:
@@ -153,7 +162,7 @@ async def arun(flow: Flow[T], ports: AsyncPorts) -> T:
             reply, error = None, raised
 
 
-async def _atapped(call: Call[Any], ports: AsyncPorts) -> Any:
+async def _atapped(call: Call[Any], ports: Tapped) -> Any:
     if ports.tap is None:
         return await call.on(ports)
     ports.tap(Event(call))
@@ -167,18 +176,18 @@ async def _atapped(call: Call[Any], ports: AsyncPorts) -> Any:
     return reply
 
 
-async def _last(call: Call[Any], ports: AsyncPorts) -> Any:
+async def _last(call: Call[Any], ports: Tapped) -> Any:
     import anyio
 
-    with anyio.move_on_after(ports.grace, shield=True):
+    grace: float = getattr(ports, "grace", GRACE)
+    with anyio.move_on_after(grace, shield=True):
         return await _atapped(call, ports)
-    raise Unreachable(f"{call} did not answer within {ports.grace:.0f} s of grace after a cancellation")
+    raise Unreachable(f"{call} did not answer within {grace:.0f} s of grace after a cancellation")
 
 
-def _checked(call: object, flow: Flow[Any]) -> None:
-    if not isinstance(call, Call):
-        flow.close()
-        raise TypeError(f"a flow awaits calls on its ports only, and this one awaited {call!r:.80}")
+def _not_a_call(awaited: object, flow: Flow[Any]) -> TypeError:
+    flow.close()
+    return TypeError(f"a flow awaits calls on its ports only, and this one awaited {awaited!r:.80}")
 
 
 # ----- a blocking store, awaited
@@ -258,6 +267,8 @@ class Merged:
         with self._lock:
             alone = self._line.lead_alone()
         replies = self._alone(changes) if alone else self._in_line(changes)
+        if not of_others(changes, replies):
+            return replies
         with self._lock:
             return self._sightings.judge(changes, replies, self._clock.monotonic())
 
@@ -325,6 +336,8 @@ class AsyncMerged:
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         """Send changes together with whatever else is asked meanwhile."""
         replies = await (self._alone(changes) if self._line.lead_alone() else self._in_line(changes))
+        if not of_others(changes, replies):
+            return replies
         return self._sightings.judge(changes, replies, await self._ports.clock.monotonic())
 
     async def _alone(self, changes: Sequence[Change]) -> Sequence[Reply]:

@@ -36,6 +36,10 @@ class Unreachable(OnefoldError):
     """The store could not be asked, or did not answer. No effect was started."""
 
 
+class Unanswered(Unreachable):
+    """A store was asked and did not answer: what was asked may have been done. Clients of stores raise it."""
+
+
 class Locked(Unreachable):
     """Another writer kept the store locked for longer than we wait. Nothing was written."""
 

@@ -24,7 +24,7 @@ class Call(Generic[R]):
 
     __slots__ = ("args", "name", "port")
 
-    def __init__(self, port: Literal["store", "clock"], name: str, args: tuple[Any, ...] = ()) -> None:
+    def __init__(self, port: Literal["store", "clock", "client"], name: str, args: tuple[Any, ...] = ()) -> None:
         self.port = port
         self.name = name
         self.args = args
@@ -61,9 +61,12 @@ def scan(
     return Call("store", "scan", (scope, states, due, after, limit))
 
 
+_NOW: Call[float] = Call("clock", "monotonic")
+
+
 def now() -> Call[float]:
     """Read this process's monotonic clock."""
-    return Call("clock", "monotonic")
+    return _NOW
 
 
 def sleep(seconds: float) -> Call[None]:

@@ -295,8 +295,12 @@ class AsyncLedger:
     async def _join(self, bid: Bid, way: Way, joined: Joined) -> AsyncClaim:
         try:
             joined.mark(mark_name(bid))
+        except Locked:
+            return self._claimed(bid, way, Answer("busy"))
+        try:
             answer = await self._run(acquire(bid))
         except Locked:
+            joined.go_back(mark_name(bid))
             return self._claimed(bid, way, Answer("busy"))
         if answer.state != "won":
             joined.keep(mark_name(bid))

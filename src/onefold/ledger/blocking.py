@@ -263,8 +263,12 @@ class Ledger:
     def _join(self, bid: Bid, way: Way, joined: Joined) -> Claim:
         try:
             joined.mark(mark_name(bid))
+        except Locked:
+            return self._claimed(bid, way, Answer("busy"))
+        try:
             answer = self._run(acquire(bid))
         except Locked:
+            joined.go_back(mark_name(bid))
             return self._claimed(bid, way, Answer("busy"))
         if answer.state != "won":
             joined.keep(mark_name(bid))

@@ -8,12 +8,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
+from typing import Any, cast
 
 from onefold.core.errors import Misconfigured
 from onefold.core.ports import AsyncStore, Joined, Store
 
-SCHEMES = {"memory": "memory", "sqlite": "sqlite"}
-PLANNED = ("postgresql", "mariadb", "redis", "mongodb", "dynamodb", "cassandra")
+SCHEMES = {"memory": "memory", "sqlite": "sqlite", "postgresql": "postgresql"}
+PLANNED = ("mariadb", "redis", "mongodb", "dynamodb", "cassandra")
 
 
 def connect(url: str, create: bool = True) -> Store:
@@ -36,6 +37,10 @@ def ddl(url: str) -> str:
 
 def join(connection: object) -> Joined:
     """Return a store inside the transaction of a caller's connection."""
+    if type(connection).__module__.startswith("psycopg"):
+        from onefold.stores.postgresql.joined import JoinedStore as JoinedPostgres
+
+        return JoinedPostgres(cast("Any", connection))
     from onefold.stores.sqlite.joined import JoinedStore, adapt
 
     return JoinedStore(adapt(connection))
@@ -49,7 +54,14 @@ def _backend(url: str) -> ModuleType:
         near = get_close_matches(scheme, [*SCHEMES, *PLANNED], 1)
         hint = f"did you mean {near[0]}?" if near else f"these are known: {_known()}"
         raise Misconfigured(f"{scheme!r} names no store: {hint}")
-    return import_module(f"onefold.stores.{SCHEMES[scheme]}")
+    try:
+        return import_module(f"onefold.stores.{SCHEMES[scheme]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("onefold"):
+            raise
+        raise Misconfigured(
+            f'the store {scheme} needs {error.name}, which is not installed: pip install "onefold[{scheme}]"'
+        ) from error
 
 
 def _known() -> str:
