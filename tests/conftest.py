@@ -1,8 +1,10 @@
-"""What holds for every test: the option --slow and the closing line about stores. No fixtures live here."""
+"""What holds for every test: the option --slow, the closing line about stores, and the servers' fixtures."""
 
 import pytest
 
 from tests.stores_tested import StoresTested
+
+pytest_plugins = ["tests.servers.fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

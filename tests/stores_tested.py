@@ -2,15 +2,13 @@
 
 Tests that run against a store carry `@pytest.mark.store("sqlite")`. The plugin counts how those tests ended,
 also when they ran in other processes, and closes the run with one line. It must not guess: a store counts as
-tested only if at least one of its tests passed and none failed. `python -m tests.stores_tested`, which is
-`./dev servers`, lists what can run here.
+tested only if at least one of its tests passed and none failed. Which servers run here is `./dev servers`.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 
 __all__ = ["STORES", "StoresTested"]
@@ -102,15 +100,3 @@ def reason_of(report: pytest.TestReport) -> str:
 def words_for(counts: dict[str, int]) -> str:
     others = (f", {n} {kind}" for kind, n in counts.items() if n and kind != "passed")
     return f"{counts['passed']} passed{''.join(others)}"
-
-
-def what_runs_here(source: Path = SOURCE) -> Iterator[tuple[str, str]]:
-    """Give each store of the design with a word on whether it can run on this machine."""
-    built_in = {"memory": "built in", "sqlite": f"built in, SQLite {apsw.sqlite_lib_version()}"}
-    for store in STORES:
-        yield store, built_in.get(store, "needs a server") if has_landed(store, source) else PLANNED
-
-
-if __name__ == "__main__":
-    for name, word in what_runs_here():
-        print(f"{name:<12}{word}")

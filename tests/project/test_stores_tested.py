@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores_tested import StoresTested, has_landed, what_runs_here
+from tests.stores_tested import StoresTested, has_landed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -87,17 +87,6 @@ def test_a_store_has_landed_as_a_module_or_as_a_package(tmp_path):
     landed = [store for store in ("redis", "cassandra", "mongodb") if has_landed(store, tmp_path)]
 
     assert landed == ["redis", "cassandra"]
-
-
-def test_the_overview_tells_built_in_from_server_from_planned(tmp_path):
-    for store in ("memory", "redis"):
-        (tmp_path / f"{store}.py").touch()
-
-    overview = dict(what_runs_here(tmp_path))
-
-    assert overview["memory"] == "built in"
-    assert overview["redis"] == "needs a server"
-    assert overview["sqlite"] == overview["cassandra"] == "planned: the store has not landed"
 
 
 def test_a_store_with_a_failure_does_not_count_as_tested():
