@@ -58,13 +58,17 @@ class SqliteStore:
         create: bool = True,
         synchronous: str = "full",
         clock: Callable[[], float] = time.time,
+        lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         if synchronous not in ("full", "normal"):
             raise Misconfigured(f"synchronous is {synchronous!r}: write full (the default) or normal")
+        if str(path) in ("", ":memory:") or "\0" in str(path):
+            raise Misconfigured(f"{str(path)!r} names no file; a ledger in memory is memory:")
         self.path = Path(path)
         self._create = create
         self._synchronous = synchronous
         self._clock = clock
+        self._lock_timeout = lock_timeout
         self._forget()
 
     def _forget(self) -> None:
@@ -83,7 +87,7 @@ class SqliteStore:
         try:
             replies = plan.swap(client, changes, self._clock())
         except BaseException:
-            client.do("ROLLBACK")
+            _roll_back(client)
             raise
         return replies if self._commit(client) else [UNKNOWN] * len(changes)
 
@@ -96,8 +100,7 @@ class SqliteStore:
             self._drop(client)
             return False
         except apsw.Error:
-            with suppress(apsw.Error):
-                client.do("ROLLBACK")
+            _roll_back(client)
             raise
         return True
 
@@ -111,8 +114,9 @@ class SqliteStore:
         return self._on_file(page)
 
     def close(self) -> None:
+        self._leave_parent()
         with self._lock:
-            if self._client is not None and self._pid == os.getpid():
+            if self._client is not None:
                 self._client.connection.close()
             self._client = None
 
@@ -122,16 +126,20 @@ class SqliteStore:
 
     def _on_file(self, work: Callable[[Apsw], T]) -> T:
         """Do work on the connection, one thread at a time; SQLite's errors become ours."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._client)
-            self._forget()
+        self._leave_parent()
         with self._lock:
             try:
                 if self._client is None:
                     self._client = self._open()
                 return work(self._client)
             except apsw.Error as error:
-                raise _ours(error, str(self.path)) from error
+                raise _ours(error, str(self.path), self._lock_timeout) from error
+
+    def _leave_parent(self) -> None:
+        """After a fork, let the parent's connection and lock be, whatever state they were in."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._client)
+            self._forget()
 
     def _drop(self, client: Apsw) -> None:
         with suppress(apsw.Error):
@@ -139,7 +147,10 @@ class SqliteStore:
         self._client = None
 
     def _open(self) -> Apsw:
-        _check_file(self.path, self._create)
+        try:
+            _check_file(self.path, self._create, self._lock_timeout)
+        except OSError as error:
+            raise Misconfigured(f"{self.path} cannot be opened: {error.strerror}") from error
         if self._create and not self.path.exists():
             self._found()
         return self._connect(self.path)
@@ -163,7 +174,7 @@ class SqliteStore:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if self._create else 0)
         connection = apsw.Connection(str(path), flags=flags)
         try:
-            connection.set_busy_timeout(int(LOCK_TIMEOUT * 1000))
+            connection.set_busy_timeout(int(self._lock_timeout * 1000))
             if self._create:
                 # Lasts in the file: whoever only looks must not change it for its owner.
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -187,7 +198,7 @@ class SqliteStore:
         try:
             plan.migrate(client, str(self.path))
         except BaseException:
-            client.connection.execute("ROLLBACK")
+            _roll_back(client)
             raise
         client.connection.execute("COMMIT")
 
@@ -196,7 +207,13 @@ _INHERITED: list[object] = []
 """Connections that came with a fork: closing one here could checkpoint under its owner, so they are kept."""
 
 
-def _check_file(path: Path, create: bool) -> None:
+def _roll_back(client: Apsw) -> None:
+    # Some errors, a full disk among them, have ended the transaction already; then they are the news.
+    with suppress(apsw.Error):
+        client.do("ROLLBACK")
+
+
+def _check_file(path: Path, create: bool, patience: float) -> None:
     """Refuse a file that is missing, emptied or cut short, before SQLite takes it for a new one."""
     try:
         size = path.stat().st_size
@@ -206,7 +223,7 @@ def _check_file(path: Path, create: bool) -> None:
         missing = f"{path} does not exist" if not create else f"the folder {path.parent} does not exist"
         raise Misconfigured(f"{missing}: there is no ledger to open") from None
     if size == 0:
-        _wait_for_creator(path)
+        _wait_for_creator(path, patience)
         return
     with path.open("rb") as file:
         header = file.read(100)
@@ -231,9 +248,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _wait_for_creator(path: Path) -> None:
+def _wait_for_creator(path: Path, patience: float) -> None:
     """Another process may be creating the file this very moment; an empty file that stays so is no ledger."""
-    deadline = time.monotonic() + LOCK_TIMEOUT
+    deadline = time.monotonic() + patience
     while path.stat().st_size == 0:
         if time.monotonic() > deadline:
             raise Misconfigured(
@@ -243,13 +260,11 @@ def _wait_for_creator(path: Path) -> None:
         time.sleep(0.01)
 
 
-def _ours(error: apsw.Error, name: str) -> OnefoldError:
+def _ours(error: apsw.Error, name: str, lock_timeout: float) -> OnefoldError:
     """Say in our words what SQLite said."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return Locked(
-                f"{name} was locked by another process for {LOCK_TIMEOUT:.0f} s; nothing was written"
-            )
+            return Locked(f"{name} was locked by another process for {lock_timeout:g} s; nothing was written")
         case apsw.FullError():
             return Unreachable(f"the disk that holds {name} is full; nothing was written")
         case apsw.ReadOnlyError():
