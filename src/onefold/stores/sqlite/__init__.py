@@ -19,14 +19,14 @@ __all__ = ["JoinedStore", "SqliteStore", "aconnect", "adapt", "connect", "ddl"]
 def connect(url: str, create: bool = True) -> SqliteStore:
     """Open `sqlite:///relative.db` or `sqlite:////absolute.db`, with `?synchronous=normal` if wished."""
     split = urlsplit(url)
-    if split.netloc or len(split.path) < 2:
+    if not url.startswith("sqlite:///") or len(split.path) < 2:
         raise Misconfigured(f"{url!r} names no file: write sqlite:///relative.db or sqlite:////absolute.db")
-    options = dict(parse_qsl(split.query, keep_blank_values=True))
-    synchronous = options.pop("synchronous", "full").lower()
-    if options:
-        raise Misconfigured(
-            f"{url!r} has an unknown option {next(iter(options))!r}: synchronous is the only one"
-        )
+    if "#" in url:
+        raise Misconfigured(f"{url!r} has a # in it: write %23 if it belongs to the name of the file")
+    options = parse_qsl(split.query, keep_blank_values=True)
+    if [name for name, _ in options] not in ([], ["synchronous"]):
+        raise Misconfigured(f"{url!r} has an unknown option, or one twice: synchronous is the only one")
+    synchronous = dict(options).get("synchronous", "full").lower()
     return SqliteStore(unquote(split.path[1:]), create=create, synchronous=synchronous)
 
 
