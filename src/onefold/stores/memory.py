@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from onefold.core.entry import NOTHING, Change, Entry, Reply, Seen, State, due, expired, stamped
+from onefold.core.errors import Misconfigured
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import Inline
@@ -84,6 +85,8 @@ def _is_due(entry: Entry, now: float) -> bool:
 
 def connect(url: str, create: bool = True) -> MemoryStore:
     """Return a new, empty store; `memory:` has nothing to connect to and nothing to create."""
+    if url not in ("memory:", "memory://"):
+        raise Misconfigured(f"{url!r} says more than a store in memory can be told: write memory:")
     return MemoryStore()
 
 
