@@ -24,7 +24,9 @@ class Call(Generic[R]):
 
     __slots__ = ("args", "name", "port")
 
-    def __init__(self, port: Literal["store", "clock", "client"], name: str, args: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, port: Literal["store", "clock", "client"], name: str, args: tuple[Any, ...] = ()
+    ) -> None:
         self.port = port
         self.name = name
         self.args = args
