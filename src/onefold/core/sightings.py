@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onefold.core.entry import Change, Reply, Seen, Unknown
+from onefold.core.entry import UNKNOWN, Change, Reply, Seen
 
 LIMIT = 10_000
 
@@ -23,13 +23,10 @@ class Sightings:
 
     def judge(self, changes: Sequence[Change], replies: Sequence[Reply], now: float) -> Sequence[Reply]:
         """Raise `idle` in the replies to what this process itself has watched."""
-        judged: list[Reply] | None = None
-        for at, (change, reply) in enumerate(zip(changes, replies, strict=True)):
-            if not _of_another(change, reply):
-                continue
-            judged = judged or list(replies)
-            judged[at] = self._watched(change.key.id, reply, now)
-        return judged or replies
+        judged = list(replies)
+        for at in of_others(changes, replies):
+            judged[at] = self._watched(changes[at].key.id, replies[at], now)
+        return judged
 
     def _watched(self, id: bytes, reply: Reply, now: float) -> Reply:
         assert isinstance(reply, Seen)
@@ -44,7 +41,14 @@ class Sightings:
         return Seen(reply.entry, max(reply.idle, now - since))
 
 
-def _of_another(change: Change, reply: Reply) -> bool:
-    if isinstance(reply, Unknown) or reply.entry is None or change.entry is None:
-        return False
-    return reply.entry.state == "held" and reply.entry.token != change.entry.token
+def of_others(changes: Sequence[Change], replies: Sequence[Reply]) -> list[int]:
+    """Say which replies show a claim of somebody else's."""
+    return [
+        at
+        for at, (change, reply) in enumerate(zip(changes, replies, strict=True))
+        if reply is not UNKNOWN
+        and (stored := reply.entry) is not None
+        and stored.state == "held"
+        and (wanted := change.entry) is not None
+        and stored.token != wanted.token
+    ]
