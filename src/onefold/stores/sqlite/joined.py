@@ -18,6 +18,7 @@ from onefold.core.entry import Change, Reply, Seen, State
 from onefold.core.errors import Locked, Misconfigured, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
+from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.file import Apsw
 from onefold.stores.sqlite.plan import Row
@@ -79,7 +80,7 @@ class JoinedStore:
         with _translated():
             if not self._connection.in_transaction:
                 self._connection.rows("BEGIN IMMEDIATE")
-            if plan.schema_version(self._connection) == 0:
+            if plan.schema_version(self._connection) != len(migrations("sqlite")):
                 plan.migrate(self._connection, "the joined database")
             yield
 
@@ -107,9 +108,13 @@ class _Stdlib:
         return self._connection.in_transaction
 
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
-        cursor = self._connection.cursor()
-        cursor.row_factory = None  # the caller may have asked for rows of another shape
-        return cursor.execute(sql, bound).fetchall()
+        # The caller may have asked for rows and texts of another shape.
+        cursor, wanted = self._connection.cursor(), self._connection.text_factory
+        cursor.row_factory, self._connection.text_factory = None, str
+        try:
+            return cursor.execute(sql, bound).fetchall()
+        finally:
+            self._connection.text_factory = wanted
 
     def change(self, sql: str, bound: Sequence[Any]) -> bool:
         return self._connection.execute(sql, bound).rowcount > 0
@@ -119,6 +124,11 @@ class _JoinedApsw(Apsw):
     @property
     def in_transaction(self) -> bool:
         return bool(self.connection.in_transaction)
+
+    def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
+        cursor = self.connection.cursor()
+        cursor.row_trace = lambda _, row: row  # the caller may have asked for rows of another shape
+        return cursor.execute(sql, bound).fetchall()
 
 
 class _Alchemy:
@@ -142,7 +152,8 @@ def _alchemy(connection: Any) -> _Alchemy:
     dialect = getattr(getattr(connection, "dialect", None), "name", "unknown")
     if dialect != "sqlite" or not hasattr(connection, "exec_driver_sql"):
         raise Misconfigured(
-            f"a ledger joins SQLAlchemy connections to SQLite so far, and this one is {dialect}"
+            "a ledger joins SQLAlchemy connections to SQLite so far, "
+            f"not this {type(connection).__name__} ({dialect}): give engine.connect()"
         )
     return _Alchemy(connection)
 

@@ -128,4 +128,6 @@ def schema_version(client: Client) -> int:
     if not client.rows("SELECT 1 FROM sqlite_schema WHERE name = 'onefold_meta'"):
         return 0
     rows = client.rows("SELECT value FROM onefold_meta WHERE name = 'schema'")
+    if rows and not rows[0][0].isdecimal():
+        raise Misconfigured(f"onefold_meta gives the schema as {rows[0][0]!r:.40}: restore it from a backup")
     return int(rows[0][0]) if rows else 0
