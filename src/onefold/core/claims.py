@@ -145,24 +145,19 @@ def _take(bid: Bid, expected: int | None, attempt: int, prior: Entry | None = No
 
 
 def _held(bid: Bid, attempt: int, begun: float | None = None, prior: Entry | None = None) -> Entry:
-    return Entry(
-        "done" if bid.effect == "joined" else "held",
-        None,
-        bid.token,
-        0,
-        0,
-        bid.effect,
-        begun,
-        bid.terms.lease,
-        0.0,
-        attempt,
-        None,
-        None,
-        bid.fingerprint or (prior.fingerprint if prior else None),
-        bid.key.label,
-        bid.source or (prior.source if prior else ""),
-        bid.body if bid.body is not None or prior is None else prior.body,
-    )
+    key, token, terms, effect, _, _, _, fingerprint, source, body = bid
+    state = "done" if effect == "joined" else "held"
+    if prior is not None:
+        fingerprint = fingerprint or prior.fingerprint
+        source = source or prior.source
+        body = prior.body if body is None else body
+    # By `_make` here and in `_done`, because a batch makes thousands and it costs half of a call by fields.
+    return Entry._make(
+        (
+            state, None, token, 0, 0, effect, begun, terms.lease, 0.0, attempt,
+            None, None, fingerprint, key.label, source, body,
+        )
+    )  # fmt: skip
 
 
 def _park(key: Key, entry: Entry, why: Why, expected: int | None) -> Change:
@@ -211,25 +206,13 @@ def end(hold: Hold, entry: Entry | None, ending: Ending, terms: Terms) -> Change
 
 
 def _done(entry: Entry, receipt: str | None) -> Entry:
-    # Spelt out, because settling is the hottest write and `_replace` costs three times as much.
-    return Entry(
-        "done",
-        None,
-        entry.token,
-        0,
-        entry.fence,
-        entry.effect,
-        entry.begun,
-        entry.lease,
-        0.0,
-        entry.attempt,
-        None,
-        None,
-        entry.fingerprint,
-        entry.label,
-        entry.source,
-        receipt,
-    )
+    _, _, token, _, fence, effect, begun, lease, _, attempt, _, _, fingerprint, label, source, _ = entry
+    return Entry._make(
+        (
+            "done", None, token, 0, fence, effect, begun, lease, 0.0, attempt,
+            None, None, fingerprint, label, source, receipt,
+        )
+    )  # fmt: skip
 
 
 def _free(key: Key, entry: Entry, ending: Ending, terms: Terms) -> Change:

@@ -86,26 +86,19 @@ class Change(NamedTuple):
 
 def stamped(change: Change, version: int, now: float) -> Entry:
     """Return the entry a store writes for a change: what was wanted, with the store's version and times."""
-    wanted = change.entry
+    _, _, wanted, begin, delay, keep = change
     assert wanted is not None, "a removal writes no entry"
-    return Entry(
-        wanted.state,
-        wanted.why,
-        wanted.token,
-        version,
-        wanted.fence or version,
-        wanted.effect,
-        now if change.begin else wanted.begun,
-        wanted.lease,
-        now,
-        wanted.attempt,
-        None if change.delay is None else now + change.delay,
-        None if change.keep is None else now + change.keep,
-        wanted.fingerprint,
-        wanted.label,
-        wanted.source,
-        wanted.body,
-    )
+    state, why, token, _, fence, effect, begun, lease, _, attempt, _, _, mark, label, source, body = wanted
+    not_before = None if delay is None else now + delay
+    expires = None if keep is None else now + keep
+    begun = now if begin else begun
+    # Every write passes here, and `_make` costs half of a call by fields.
+    return Entry._make(
+        (
+            state, why, token, version, fence or version, effect, begun, lease, now, attempt,
+            not_before, expires, mark, label, source, body,
+        )
+    )  # fmt: skip
 
 
 def due(entry: Entry) -> float | None:

@@ -39,8 +39,8 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
     asked for was written by another flow of the same holder, and its lease counts from then.
     """
     sent = list(changes)
-    answers = [Answer("unknown") for _ in sent]
-    asked = sorted(range(len(sent)), key=lambda at: sent[at].key.id)
+    answers = [Answer("unknown")] * len(sent)
+    asked = sorted(range(len(sent)), key=[change.key.id for change in sent].__getitem__)
     since = sent_at = await now()
     tries = 0
     while asked and tries < TRIES:
@@ -86,10 +86,12 @@ async def claim(bids: Sequence[Bid]) -> list[Answer]:
     except BaseException:
         await give_back(bids)
         raise
-    unknown = sum(answer.state == "unknown" for answer in answers)
+    unknown = [answer for answer in answers if answer.state == "unknown"]
     if unknown:
         await give_back(bids)
-        raise Unreachable(f"the store did not answer {unknown} of {len(bids)} claims; no effect was started")
+        raise Unreachable(
+            f"the store did not answer {len(unknown)} of {len(bids)} claims; no effect was started"
+        )
     return answers
 
 
@@ -219,7 +221,7 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
 
 async def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge) -> list[Answer]:
     """Ask the store about the changes; what is an answer already stays one."""
-    if all(isinstance(verdict, Change) for verdict in first):
+    if not [verdict for verdict in first if isinstance(verdict, Answer)]:
         return await ask(cast("Sequence[Change]", first), judge)
     answers = [verdict if isinstance(verdict, Answer) else Answer("unknown") for verdict in first]
     places = [at for at, verdict in enumerate(first) if isinstance(verdict, Change)]

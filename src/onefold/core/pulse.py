@@ -62,7 +62,8 @@ class Pulse:
 
 def soonest(pulses: Iterable[Pulse]) -> float:
     """Say when the next beat is due; never, if nothing is held."""
-    return min([pulse.next for pulse in pulses], default=float("inf"))
+    times = [pulse.next for pulse in pulses]
+    return min(times) if times else float("inf")
 
 
 def due(pulses: Iterable[Pulse], now: float) -> list[Pulse]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from hashlib import blake2b
+from types import FunctionType
 from typing import Any, get_type_hints
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -67,8 +69,23 @@ def fingerprint(content: Any) -> str:
     return blake2b(text, digest_size=16).hexdigest()
 
 
+_RETURNS: WeakKeyDictionary[FunctionType, Any] = WeakKeyDictionary()
+"""What functions were found to return: evaluating an annotation costs more than a claim."""
+
+
 def return_type(function: Callable[..., Any]) -> Any:
     """Return what a function says it returns; Any if it says nothing that can be found."""
+    plain = getattr(function, "__func__", function)  # a bound method is another object every time
+    if "return" not in getattr(plain, "__annotations__", ()):
+        return Any
+    if not isinstance(plain, FunctionType):
+        return _evaluated(plain)
+    if plain not in _RETURNS:
+        _RETURNS[plain] = _evaluated(plain)
+    return _RETURNS[plain]
+
+
+def _evaluated(function: Callable[..., Any]) -> Any:
     try:
         return get_type_hints(function).get("return", Any)
     except (NameError, TypeError, AttributeError):
