@@ -1,0 +1,70 @@
+"""One part of a run, in a process of its own: a range of seeds, or the hunt for one planted bug.
+
+It prints one line of JSON for whoever started it. A bug is planted before anything of ours that it could
+be planted into is imported.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from onefold.testing.sim.planted import named
+from onefold.testing.sim.planting import Misplanted, plant
+
+MOST = 20
+"""How many broken histories are told of; the rest is only counted."""
+
+Found = dict[str, Any]
+
+
+def lived(seeds: Sequence[int]) -> Iterator[Found]:
+    """Live through histories; tell of each that broke a promise."""
+    from onefold.testing.sim.history import live
+
+    # Histories are rings of objects that die together: collecting often finds nothing, and costs a tenth.
+    gc.set_threshold(50_000, 20, 20)
+    for seed in seeds:
+        world = live(seed)
+        if world.violations:
+            checkers = sorted({violation.checker for violation in world.violations})
+            yield {"seed": seed, "checkers": checkers, "text": str(world.violations[0])}
+
+
+def walk(start: int, count: int) -> Found:
+    """Live through a range of seeds."""
+    broken = list(lived(range(start, start + count)))
+    return {"histories": count, "violations": len(broken), "broken": broken[:MOST]}
+
+
+def hunt(name: str, start: int, count: int) -> Found:
+    """Plant a bug and look for the first history that shows it."""
+    try:
+        plant(named(name))
+        return {"bug": name, "found": next(lived(range(start, start + count)), None)}
+    except Misplanted as error:
+        return {"bug": name, "found": None, "error": str(error)}
+
+
+def survey(name: str, start: int, count: int) -> Found:
+    """Plant a bug and tell which checkers see it in a range of seeds."""
+    plant(named(name))
+    seen = {checker for broken in lived(range(start, start + count)) for checker in broken["checkers"]}
+    return {"bug": name, "checkers": sorted(seen)}
+
+
+def main(args: Sequence[str]) -> None:
+    """Do what the arguments say: walk START COUNT, hunt NAME START COUNT, survey NAME START COUNT."""
+    verb, *rest = args
+    if verb == "walk":
+        told = walk(int(rest[0]), int(rest[1]))
+    else:
+        told = {"hunt": hunt, "survey": survey}[verb](rest[0], int(rest[1]), int(rest[2]))
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
