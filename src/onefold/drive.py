@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -156,23 +156,26 @@ async def arun(flow: Flow[T], ports: Tapped) -> T:
         if not isinstance(call, Call):
             raise _not_a_call(call, flow)
         try:
-            reply, error = await (_last(call, ports) if cancelled else _atapped(call, ports)), None
+            reply, error = await (_last(call, ports) if cancelled else _made(call, ports)), None
         except BaseException as raised:
             cancelled = cancelled or isinstance(raised, asyncio.CancelledError)
             reply, error = None, raised
 
 
-async def _atapped(call: Call[Any], ports: Tapped) -> Any:
-    if ports.tap is None:
-        return await call.on(ports)
-    ports.tap(Event(call))
+def _made(call: Call[Any], ports: Tapped) -> Awaitable[Any]:
+    made: Awaitable[Any] = call.on(ports) if ports.tap is None else _atapped(call, ports, ports.tap)
+    return made
+
+
+async def _atapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
+    tap(Event(call))
     started = time.perf_counter()
     try:
         reply = await call.on(ports)
     except BaseException as error:
-        ports.tap(Event(call, time.perf_counter() - started, error=error))
+        tap(Event(call, time.perf_counter() - started, error=error))
         raise
-    ports.tap(Event(call, time.perf_counter() - started, reply))
+    tap(Event(call, time.perf_counter() - started, reply))
     return reply
 
 
@@ -181,7 +184,7 @@ async def _last(call: Call[Any], ports: Tapped) -> Any:
 
     grace: float = getattr(ports, "grace", GRACE)
     with anyio.move_on_after(grace, shield=True):
-        return await _atapped(call, ports)
+        return await _made(call, ports)
     raise Unreachable(f"{call} did not answer within {grace:.0f} s of grace after a cancellation")
 
 

@@ -40,7 +40,7 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
     """
     sent = list(changes)
     answers = [Answer("unknown")] * len(sent)
-    asked = sorted(range(len(sent)), key=[change.key.id for change in sent].__getitem__)
+    asked = _by_id(sent)
     since = sent_at = await now()
     tries = 0
     while asked and tries < TRIES:
@@ -66,6 +66,13 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
         elif asked and not unsure:
             since = sent_at = await now()
     return answers
+
+
+def _by_id(changes: Sequence[Change]) -> list[int]:
+    """Say in which order to send changes: stores want them sorted."""
+    if len(changes) == 1:
+        return [0]
+    return sorted(range(len(changes)), key=[change.key.id for change in changes].__getitem__)
 
 
 # ----- claiming

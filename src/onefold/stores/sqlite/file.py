@@ -38,7 +38,7 @@ class Apsw:
         self._execute = connection.cursor().execute
 
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
-        return self.connection.execute(sql, bound).fetchall()
+        return self._execute(sql, bound).fetchall()
 
     def change(self, sql: str, bound: Sequence[Any]) -> bool:
         self._execute(sql, bound)
