@@ -39,7 +39,7 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 
 def silent(seen: Seen) -> bool:
     """Say whether a holder let its lease run out."""
-    return seen.entry is not None and seen.entry.state == "held" and seen.idle >= seen.entry.lease
+    return seen.entry is not None and seen.entry.state == "held" and seen.stood >= seen.entry.lease
 
 
 def waits(seen: Seen) -> bool:

@@ -55,6 +55,7 @@ class Answer:
     entry: Entry | None = None
     wait: Seconds = 0.0
     since: float = 0.0
+    skew: Seconds = 0.0
 
 
 class Happened(NamedTuple):
@@ -94,18 +95,18 @@ def claim(bid: Bid, seen: Seen) -> Change | Answer:
         return Answer("won", entry)
     now = entry.written + seen.idle
     match entry.state:
-        case "done" if expired(entry, now):
+        case "done" if expired(entry, now - seen.skew):
             return first(bid, expected=entry.version)
         case "done":
             return Answer("done", entry)
         case "parked":
             return Answer("parked", entry)
-        case "held" if seen.idle < entry.lease:
-            return Answer("busy", entry, wait=entry.lease - seen.idle)
+        case "held" if seen.stood < entry.lease:
+            return Answer("busy", entry, wait=entry.lease - seen.stood)
         case "free" if entry.not_before is not None and now < entry.not_before:
             return Answer("busy", entry, wait=entry.not_before - now)
         case _:
-            return _again(bid, entry, now)
+            return _again(bid, entry, now + seen.skew)
 
 
 def first(bid: Bid, expected: int | None = None) -> Change:
@@ -298,6 +299,15 @@ def may_retry(entry: Entry) -> bool:
     if entry.state != "parked" or entry.why in ("in-doubt", "beyond-memory"):
         return False
     return entry.why == "failed" or entry.effect != "one-shot" or entry.begun is None
+
+
+def forgotten(seen: Seen) -> bool:
+    """Say whether a done entry may be removed: its memory has run out by every clock that reads it.
+
+    Twice the skew, so that whoever comes next, by a clock that is behind, still starts from a higher version.
+    """
+    entry = seen.entry
+    return entry is not None and expired(entry, entry.written + seen.idle - 2 * seen.skew)
 
 
 def purge(key: Key, entry: Entry) -> Change:

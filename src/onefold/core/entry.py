@@ -50,10 +50,18 @@ class Entry(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a store said about a key: its entry, and for how long that version has certainly stood."""
+    """What a store said about a key: its entry, and how long ago that version was written."""
 
     entry: Entry | None
     idle: float = 0.0
+    """Seconds since it was written, by the store's clock or the one that stands in for it; never below 0."""
+    skew: float = 0.0
+    """How far apart the clocks of writers and readers may be; 0 where the store has a clock of its own."""
+
+    @property
+    def stood(self) -> float:
+        """For how long this version has certainly stood."""
+        return self.idle - self.skew
 
 
 NOTHING = Seen(None)

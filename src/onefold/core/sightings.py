@@ -38,7 +38,8 @@ class Sightings:
             self._first[id] = (reply.entry.version, now)
             if len(self._first) > self._limit:
                 del self._first[next(iter(self._first))]
-        return Seen(reply.entry, max(reply.idle, now - since))
+        # What was watched is certain, however far apart the clocks of writers and readers are.
+        return Seen(reply.entry, max(reply.idle, now - since + reply.skew), reply.skew)
 
 
 def of_others(changes: Sequence[Change], replies: Sequence[Reply]) -> list[int]:

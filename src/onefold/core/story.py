@@ -25,10 +25,10 @@ def tell(key: Key, seen: Seen) -> str:
     entry = seen.entry
     if entry is None:
         return f"{key} was never claimed, as far as this ledger remembers."
-    return f"{key} {_told(entry, seen.idle)}."
+    return f"{key} {_told(entry, seen)}."
 
 
-def _told(entry: Entry, idle: float) -> str:
+def _told(entry: Entry, seen: Seen) -> str:
     match entry.state:
         case "done":
             return f"is done since {moment(entry.written)}; {_memory(entry)}"
@@ -36,11 +36,13 @@ def _told(entry: Entry, idle: float) -> str:
             reason = _PARKED[entry.why or "by-hand"]
             return f"is parked ({entry.why}) since {moment(entry.written)}: {reason}"
         case "free":
-            return f"did not happen yet; {_tried(entry)}, {_waits(entry, idle)}"
-        case _ if idle < entry.lease:
-            return f"is held: it may be happening now; its lease ends in {span(entry.lease - idle)}"
+            return f"did not happen yet; {_tried(entry)}, {_waits(entry, seen.idle)}"
+        case _ if seen.stood < entry.lease:
+            return f"is held: it may be happening now; its lease ends in {span(entry.lease - seen.stood)}"
         case _:
-            return f"is held, but its holder fell silent: the lease ended {span(idle - entry.lease)} ago"
+            return (
+                f"is held, but its holder fell silent: the lease ended {span(seen.stood - entry.lease)} ago"
+            )
 
 
 def _memory(entry: Entry) -> str:

@@ -75,15 +75,15 @@ BUGS: tuple[Bug, ...] = (
         "lease-compared-with-the-wrong-sign",
         "A claim is taken over while its lease runs, and left alone when it is over.",
         CLAIMS,
-        '        case "held" if seen.idle < entry.lease:\n',
-        '        case "held" if seen.idle > entry.lease:\n',
+        '        case "held" if seen.stood < entry.lease:\n',
+        '        case "held" if seen.stood > entry.lease:\n',
     ),
     bug(
         # The simulated processes count their monotonic time from a wrong wall clock.
         "lease-from-client-wall-clock",
         "How long a claim has stood is told by the contender's clock instead of the store's.",
         SIGHTINGS,
-        "        return Seen(reply.entry, max(reply.idle, now - since))\n",
+        "        return Seen(reply.entry, max(reply.idle, now - since + reply.skew), reply.skew)\n",
         "        return Seen(reply.entry, max(reply.idle, now - reply.entry.written))\n",
     ),
     bug(
@@ -228,6 +228,34 @@ BUGS: tuple[Bug, ...] = (
         "    return True\n",
     ),
     bug(
+        "lease-from-another-flow",
+        "A version that another flow of the holder wrote long ago is taken for written just now.",
+        PROTOCOL,
+        "                verdict.since = min(since, sent_at - reply.idle)\n",
+        "                verdict.since = since\n",
+    ),
+    bug(
+        "late-claim-found-by-a-waiter",
+        "A waiter that finds its own claim, too late to be given back, starts without a look at its lease.",
+        PROTOCOL,
+        '            if isinstance(verdict, Change) or verdict.state == "won":\n',
+        "            if isinstance(verdict, Change):\n",
+    ),
+    bug(
+        "late-claim-not-given-back",
+        "A claim that is cancelled while it renews its lease is kept until the lease is over.",
+        PROTOCOL,
+        "        except BaseException:\n            await give_back([bid])\n            raise\n",
+        "        except BaseException:\n            raise\n",
+    ),
+    bug(
+        "uncounted-attempt-taken-back",
+        "Giving back a one-shot claim that was not begun takes away an attempt that was never counted.",
+        CLAIMS,
+        "        return Change(key, entry.version, _freed(entry, max(entry.attempt - counted, 0)))\n",
+        "        return Change(key, entry.version, _freed(entry, max(entry.attempt - 1, 0)))\n",
+    ),
+    bug(
         "too-old-given-back",
         "Giving a claim back also frees what was parked because its record is older than the memory.",
         PROTOCOL,
@@ -259,7 +287,7 @@ BUGS: tuple[Bug, ...] = (
         "contender-prolongs-a-lease",
         "A contender that finds the key held writes the entry anew, and the dead holder's lease with it.",
         CLAIMS,
-        '            return Answer("busy", entry, wait=entry.lease - seen.idle)\n',
+        '            return Answer("busy", entry, wait=entry.lease - seen.stood)\n',
         "            return Change(bid.key, entry.version, entry)\n",
     ),
     bug(
