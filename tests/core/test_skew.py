@@ -12,12 +12,16 @@ from itertools import product
 import pytest
 
 from onefold.core import claims
-from onefold.core.claims import Answer, Bid
+from onefold.core.claims import Answer, Bid, Ending, Hold
 from onefold.core.entry import NOTHING, Change, Effect, Entry, Seen
 from onefold.core.key import Key
+from onefold.core.protocol import claim, end, purge, ready
 from onefold.core.sightings import Sightings
 from onefold.core.story import tell
 from onefold.core.terms import Terms
+from onefold.drive import Ports, run
+from onefold.testing.clock import FakeClock
+from onefold.testing.wrong.steps import Clockless
 
 KEY = Key("charges", "A-17")
 SKEW = 60.0
@@ -175,3 +179,36 @@ def test_people_are_told_of_a_silent_holder_when_others_may_act_on_it():
 
     assert "its lease ends in" in tell(KEY, Seen(held, LEASE, SKEW))
     assert "fell silent" in tell(KEY, Seen(held, LEASE + SKEW, SKEW))
+
+
+# ----- flows on a store without a clock
+
+
+def test_a_winner_who_was_kept_waiting_counts_the_skew_into_the_window():
+    clock = FakeClock()
+    ports = Ports(Clockless(clock), clock)
+    bid = Bid(KEY, "bob", TERMS, "keyed", WINDOW)
+    [won] = run(claim([bid]), ports)
+    assert won.entry is not None
+    first = won.entry.written - (WINDOW - MARGIN - SKEW)
+    begun_before = won.entry._replace(begun=first + 0.1)
+    too_late = won.entry._replace(begun=first)
+
+    assert won.skew == SKEW
+    assert run(ready(bid, Answer("won", begun_before, 0.0, won.since, SKEW)), ports).state == "won"
+    assert run(ready(bid, Answer("won", too_late, 0.0, won.since, 0.0)), ports).state == "won"
+    assert run(ready(bid, Answer("won", too_late, 0.0, won.since, SKEW)), ports).state == "busy"
+
+
+def test_a_purge_waits_until_no_clock_remembers():
+    clock = FakeClock()
+    ports = Ports(Clockless(clock), clock)
+    terms = Terms(keep=10)
+    [won] = run(claim([Bid(KEY, "ann", terms)]), ports)
+    assert won.entry is not None
+    run(end([(Hold(KEY, "ann", won.entry), Ending("returned", "1"), terms)]), ports)
+
+    clock.sleep(10 + 2 * SKEW - 0.1)
+    assert run(purge(), ports) == 0
+    clock.sleep(0.2)
+    assert run(purge(), ports) == 1

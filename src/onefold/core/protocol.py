@@ -55,6 +55,7 @@ async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
             if isinstance(verdict, Answer):
                 answers[at] = verdict
                 verdict.since = min(since, sent_at - reply.idle)
+                verdict.skew = reply.skew
             else:
                 again.append(at)
                 sent[at] = verdict
@@ -146,7 +147,9 @@ async def ready(bid: Bid, won: Answer) -> Answer:
     """
     while won.entry and bid.effect != "joined":
         at = await now()
-        if bid.window is not None and _forgotten(bid.window - bid.terms.margin, won.entry, at - won.since):
+        if bid.window is not None and _forgotten(
+            bid.window - bid.terms.margin - won.skew, won.entry, at - won.since
+        ):
             await give_back([bid])  # whoever claims it next finds it in doubt
             return Answer("busy", won.entry, wait=bid.terms.margin)
         if at < stop_by(won.since, bid.terms):
@@ -313,11 +316,7 @@ async def purge(scope: str | None = None, page: int = 1000) -> int:
     removed, after = 0, None
     while True:
         found, after = await scan(scope, ("done",), False, after, page)
-        old = [
-            claims.purge(key, seen.entry)
-            for key, seen in found
-            if seen.entry and seen.entry.expires is not None
-        ]
+        old = [claims.purge(key, seen.entry) for key, seen in found if seen.entry and claims.forgotten(seen)]
         if old:
             replies = await swap(sorted(old, key=lambda change: change.key.id))
             removed += sum(reply == NOTHING for reply in replies)
