@@ -11,7 +11,7 @@ from onefold.stores.memory import MemoryStore
 from onefold.testing.clock import FakeClock
 from onefold.testing.contract import contract_tests, failures
 from onefold.testing.contract.stage import Open
-from onefold.testing.wrong import WRONG, Right
+from onefold.testing.wrong import WRONG, Clockless, Right
 
 # Which tests find which mistake. Every mistake and every test of the contract stands here at least once.
 FOUND_BY = {
@@ -75,6 +75,9 @@ FOUND_BY = {
     "IdleFromTheCaller": ["idle_is_the_stores_word_not_the_callers"],
     "IdleBelowNothing": ["idle_is_never_negative_when_the_clock_jumps_back"],
     "LosersProlong": ["a_refused_change_writes_nothing_at_all"],
+    "DoubtsItsOwnClock": ["every_reply_says_how_far_apart_clocks_may_be"],
+    "KeepsQuietToLosers": ["every_reply_says_how_far_apart_clocks_may_be"],
+    "CountsTheSkewTwice": ["idle_grows_while_a_version_stands"],
     "HidesExpired": ["an_expired_entry_is_never_hidden"],
     "RemovesHeld": ["open_entries_are_never_removed"],
     "RemovesUnexpired": [
@@ -125,16 +128,25 @@ def handles(store: Callable[[FakeClock], Store | AsyncStore]) -> tuple[Open, Ope
     return open, lambda folder, clock: opened[folder]
 
 
+def skew(store: object) -> float:
+    """Say how far apart clocks may be for a store; most have a clock of their own."""
+    return float(getattr(store, "max_skew", 0.0))
+
+
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
 def test_a_wrong_store_is_found(wrong: type):
     expected = [f"test_{promise}" for promise in FOUND_BY[wrong.__name__]]
 
-    assert sorted(failures(*handles(wrong), only=expected)) == sorted(expected)
+    assert sorted(failures(*handles(wrong), only=expected, max_skew=skew(wrong))) == sorted(expected)
 
 
-@pytest.mark.parametrize("right", [MemoryStore, Right, lambda clock: Inline(Right(clock))])
+@pytest.mark.parametrize("right", [MemoryStore, Right, lambda clock: Inline(Right(clock)), Clockless])
 def test_a_right_store_fails_nothing(right: Callable[[FakeClock], Store | AsyncStore]):
-    assert failures(*handles(right)) == []
+    assert failures(*handles(right), max_skew=skew(right)) == []
+
+
+def test_a_store_must_say_in_its_contract_that_it_has_no_clock():
+    assert failures(*handles(Clockless)) == ["test_every_reply_says_how_far_apart_clocks_may_be"]
 
 
 def test_every_mistake_has_a_row():

@@ -43,6 +43,9 @@ class StoreContract:
     shared: ClassVar[bool] = True
     """False for a store that only one thread may use."""
 
+    max_skew: ClassVar[float] = 0.0
+    """How far apart workers' clocks may be, for a store that has no clock and takes theirs, in seconds."""
+
     def open(self, folder: Path, clock: FakeClock) -> AnyStore:
         """Return a new, empty store, whose clock is `clock` unless it has one of its own."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to open its store")
@@ -96,7 +99,7 @@ def _subject(contract: StoreContract) -> Subject:
             raise NotHere("entries of this store do not outlive its handle")
         return handle
 
-    return Subject(contract.open, reopen, contract.own_clock, contract.shared)
+    return Subject(contract.open, reopen, contract.own_clock, contract.shared, contract.max_skew)
 
 
 def _mark(cls: type[StoreContract]) -> None:
@@ -108,10 +111,12 @@ def _mark(cls: type[StoreContract]) -> None:
 # ----- without pytest
 
 
-def failures(open: Open, reopen: Open | None = None, only: Collection[str] = ()) -> list[str]:
+def failures(
+    open: Open, reopen: Open | None = None, only: Collection[str] = (), max_skew: float = 0.0
+) -> list[str]:
     """Run the whole contract, or the named tests only, without pytest; name the tests that a store fails."""
     tried = [told for told in PROMISES if not only or name_of(told) in only]
-    return [name_of(told) for told, _ in broken(Subject(open, reopen), tried)]
+    return [name_of(told) for told, _ in broken(Subject(open, reopen, max_skew=max_skew), tried)]
 
 
 def broken(subject: Subject, promises: Iterable[Promise]) -> Iterator[tuple[Promise, Exception]]:

@@ -45,6 +45,8 @@ class Subject(NamedTuple):
     """The store reads a clock that a test cannot set; real time must pass."""
     shared: bool = True
     """Threads may share one handle; not so inside a caller's transaction."""
+    max_skew: float = 0.0
+    """How far apart the clocks of workers may be, where they stand in for a clock of the store's."""
 
 
 class Stage(AbstractContextManager["Stage"]):
@@ -128,6 +130,11 @@ class Stage(AbstractContextManager["Stage"]):
             self._runner.run(closed)
 
     # ----- time
+
+    @property
+    def max_skew(self) -> float:
+        """How far apart the clocks are that the store must reckon with."""
+        return self._subject.max_skew
 
     def near(self, moment: float) -> bool:
         """Say whether a moment is now by the store's clock, as exactly as that can be known from outside."""

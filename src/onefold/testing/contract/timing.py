@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from onefold.core.entry import Change
+from onefold.core.entry import Change, Seen
 from onefold.core.flow import get, sleep
 from onefold.testing.contract.stage import Stage, promise
-from onefold.testing.contract.words import LONG, SPAN, entry, key, look, put, stored, tell
+from onefold.testing.contract.words import LONG, SPAN, entry, key, look, put, stored, tell, walk
 
 
 @promise
@@ -151,3 +151,20 @@ async def a_clock_that_jumped_back_does_not_stop_writes(stage: Stage) -> None:
 
     assert second.version == first.version + 1
     assert stage.near(second.written)
+
+
+@promise
+async def every_reply_says_how_far_apart_clocks_may_be(stage: Stage) -> None:
+    for state in ("held", "done"):
+        first = await tell(Change(key(state), None, entry(state)))
+        refused = await tell(Change(key(state), None, entry(state, "bob")))
+        assert first.entry is not None
+        later = await tell(Change(key(state), first.entry.version, entry(state)))
+        found = [seen for _, seen in await walk(None, (state,))]
+
+        assert [*map(_skew, (first, refused, later, await look(key(state)), *found))] == [stage.max_skew] * 5
+
+
+def _skew(seen: Seen) -> float:
+    assert seen.entry is not None
+    return seen.skew
