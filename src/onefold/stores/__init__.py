@@ -8,13 +8,18 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
-from typing import Any, cast
 
 from onefold.core.errors import Misconfigured
 from onefold.core.ports import AsyncStore, Joined, Store
 
 SCHEMES = {"memory": "memory", "sqlite": "sqlite", "postgresql": "postgresql"}
 PLANNED = ("mariadb", "redis", "mongodb", "dynamodb", "cassandra")
+
+JOINS = {
+    "psycopg": "postgresql",
+    "sqlalchemy to postgresql": "postgresql",
+}
+"""Whose connections are joined by another store than the default one."""
 
 
 def connect(url: str, create: bool = True) -> Store:
@@ -37,13 +42,19 @@ def ddl(url: str) -> str:
 
 def join(connection: object) -> Joined:
     """Return a store inside the transaction of a caller's connection."""
-    if type(connection).__module__.startswith("psycopg"):
-        from onefold.stores.postgresql.joined import JoinedStore as JoinedPostgres
+    # The default store refuses what nobody knows.
+    store = next((JOINS[kind] for kind in _kinds(connection) if kind in JOINS), "sqlite")
+    backend = import_module(f"onefold.stores.{store}.joined")
+    joined: Joined = backend.JoinedStore(backend.adapt(connection))
+    return joined
 
-        return JoinedPostgres(cast("Any", connection))
-    from onefold.stores.sqlite.joined import JoinedStore, adapt
 
-    return JoinedStore(adapt(connection))
+def _kinds(connection: object) -> list[str]:
+    """Name a connection by the library of its class or a parent's; SQLAlchemy's by the database behind it."""
+    libraries = [kind.__module__.partition(".")[0] for kind in type(connection).__mro__]
+    if "sqlalchemy" not in libraries or not hasattr(connection, "exec_driver_sql"):
+        return libraries
+    return [f"sqlalchemy to {getattr(getattr(connection, 'dialect', None), 'name', '')}"]
 
 
 def _backend(url: str) -> ModuleType:
@@ -56,12 +67,14 @@ def _backend(url: str) -> ModuleType:
         raise Misconfigured(f"{scheme!r} names no store: {hint}")
     try:
         return import_module(f"onefold.stores.{SCHEMES[scheme]}")
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (error.name or "").startswith("onefold"):
             raise
-        raise Misconfigured(
-            f'the store {scheme} needs {error.name}, which is not installed: pip install "onefold[{scheme}]"'
-        ) from error
+        # A package may be there, and a library that it needs may be not; then the error names none.
+        missing = (
+            f"needs {error.name}, which is not installed" if error.name else f"cannot be loaded: {error}"
+        )
+        raise Misconfigured(f'the store {scheme} {missing}: pip install "onefold[{scheme}]"') from error
 
 
 def _known() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from onefold.stores.postgresql.client import AsyncClient, Client
 from onefold.stores.postgresql.plan import PostgresPlan
 from onefold.stores.shells import Awaited, Blocking
-from onefold.stores.sql import scripts
+from onefold.stores.sql import printable
 
 __all__ = ["aconnect", "connect", "ddl"]
 
@@ -25,4 +25,4 @@ def aconnect(url: str, create: bool = True) -> Awaited:
 
 def ddl() -> str:
     """Return the schema as SQL that can be run by hand."""
-    return "\n".join(scripts("postgresql"))
+    return printable("postgresql")

@@ -1,69 +1,171 @@
 """A ledger inside the caller's own PostgreSQL transaction: the mark and the effect commit together.
 
-It works on the connection it is given, inside the transaction that psycopg begins by itself, and never
-commits. A row that another transaction is writing is waited for, at most the lock timeout.
+It works on the connection it is given, inside the transaction that the caller's library begins, and never
+commits. What it cannot do it undoes, so that the caller's transaction stays usable. A row that another
+transaction is writing is waited for, at most the lock timeout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
-from onefold.core.errors import Misconfigured
+from onefold.core.entry import UNKNOWN, Change, Reply, Seen, State
+from onefold.core.errors import Misconfigured, Unreachable
+from onefold.core.flow import Found
+from onefold.core.key import Key
 from onefold.drive import run
-from onefold.stores.postgresql.client import translated
+from onefold.stores.postgresql.errors import asking
 from onefold.stores.postgresql.plan import PostgresPlan, Statement
-from onefold.stores.postgresql.schema import prepare
+from onefold.stores.postgresql.schema import PATIENT_LOCKS, prepare
 from onefold.stores.shells import Blocking, Clients, Row
 
-LOCK_TIMEOUT = "5s"
+NAME = "the joined database"
+
+# The setting is the caller's: it is kept beside, and put back.
+_BEFORE = (
+    Statement("SAVEPOINT onefold_write"),
+    Statement(
+        "SELECT set_config('onefold.lock_timeout', current_setting('lock_timeout'), true), "
+        f"set_config('lock_timeout', {PATIENT_LOCKS}, true)"
+    ),
+)
+_AFTER = (
+    Statement("SELECT set_config('lock_timeout', current_setting('onefold.lock_timeout'), true)"),
+    Statement("RELEASE onefold_write"),
+)
+_UNDO = (Statement("ROLLBACK TO onefold_write"), Statement("RELEASE onefold_write"))
+
+Connection = psycopg.Connection[Any]
 
 
 class JoinedLink:
-    """A caller's connection: statements one after another, in the caller's transaction."""
+    """A caller's connection: statements leave in one pipeline, in the caller's transaction."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: Callable[[], Connection]) -> None:
         self._connection = connection
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return [self.rows(sql, args) for sql, args in statements]
+        connection = self._connection()
+        if connection.autocommit and self.status == TransactionStatus.IDLE:
+            raise Misconfigured(
+                "a ledger joins a transaction, and this connection is in autocommit mode outside of one: "
+                "turn it off, or call inside `with connection.transaction():`"
+            )
+        with asking(NAME):
+            cursors = [_cursor(connection) for _ in statements]
+            with connection.pipeline():
+                for cursor, (sql, args) in zip(cursors, statements, strict=True):
+                    cursor.execute(sql, args)
+            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
-    def rows(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
-        with (
-            translated("the joined database"),
-            self._connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor,
-        ):
-            cursor.execute(sql, args or None)
-            return cursor.fetchall() if cursor.description else []
+    @property
+    def status(self) -> TransactionStatus:
+        return self._connection().info.transaction_status
 
     def close(self) -> None:
         """Nothing to let go of: the connection is the caller's."""
 
 
+def _cursor(connection: Connection) -> psycopg.Cursor[Row]:
+    """Make a cursor of our own: the caller may have asked for rows, or cursors, of another shape."""
+    cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
+    cursor.format = psycopg.pq.Format.BINARY
+    return cursor
+
+
+def adapt(connection: Any) -> Callable[[], Connection]:
+    """Say how to come by the driver's connection, inside a transaction that its library knows of."""
+    if isinstance(connection, psycopg.Connection):
+        return lambda: connection
+    if isinstance(connection, psycopg.AsyncConnection):
+        raise Misconfigured(
+            "a ledger cannot join a psycopg.AsyncConnection yet: give a psycopg.Connection, "
+            "also to an AsyncLedger"
+        )
+    if getattr(connection.dialect, "driver", "") != "psycopg":
+        raise Misconfigured(
+            f"a ledger joins SQLAlchemy connections to PostgreSQL through psycopg, and this one "
+            f"uses {connection.dialect.driver}: write postgresql+psycopg:// in the engine's URL"
+        )
+
+    def driver() -> Connection:
+        if not connection.in_transaction():
+            connection.begin()  # or its commit would find nothing to commit
+        own: Connection = connection.connection.driver_connection
+        return own
+
+    return driver
+
+
 class JoinedStore(Blocking):
     """Entries on a caller's connection; every write waits for the caller's commit."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        if connection.autocommit:
-            raise Misconfigured(
-                "a ledger joins a transaction, and this connection is in autocommit mode: turn it off"
-            )
+    def __init__(self, connection: Callable[[], Connection]) -> None:
         self._link = JoinedLink(connection)
-        super().__init__(PostgresPlan(), self._link)
+        self._there = False
+        super().__init__(PostgresPlan(_BEFORE, _AFTER), self._link)
+
+    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        self._ready()
+        return super().get(keys)
+
+    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        self._ready()
+        with self._undone():
+            replies = super().swap(changes)
+        if UNKNOWN in replies:
+            # Not unknown here: what was not committed ends with its connection.
+            raise Unreachable(f"the connection to {NAME} is lost, and its transaction with it")
+        return replies
+
+    def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        self._ready()
+        return super().scan(scope, states, due, after, limit)
 
     def mark(self, name: str) -> None:
         """Set a point to go back to, if the effect fails."""
-        self._link.rows(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
-        run(prepare(True, "the joined database"), Clients(self._link))
-        self._link.rows(f'SAVEPOINT "{name}"')
+        self._ready()
+        self._link.execute_many([Statement(f'SAVEPOINT "{name}"')])
 
     def go_back(self, name: str) -> None:
         """Undo everything since the point, the effect's own writes too."""
-        self._link.rows(f'ROLLBACK TO "{name}"')
-        self._link.rows(f'RELEASE "{name}"')
+        self._link.execute_many([Statement(f'ROLLBACK TO "{name}"'), Statement(f'RELEASE "{name}"')])
 
     def keep(self, name: str) -> None:
         """Drop the point and keep what was done since."""
-        self._link.rows(f'RELEASE "{name}"')
+        self._link.execute_many([Statement(f'RELEASE "{name}"')])
+
+    def _ready(self) -> None:
+        """Have the tables there; a rollback may have taken them, unless they stood before the transaction."""
+        status = self._link.status
+        if status == TransactionStatus.INERROR:
+            raise Misconfigured(
+                "the transaction that the ledger is to join has failed before: roll it back, then ask again"
+            )
+        if not self._there:
+            self._there = self._prepared() and status == TransactionStatus.IDLE
+
+    def _prepared(self) -> bool:
+        """Make the tables if they are missing; say whether they were there."""
+        with self._undone():
+            self._link.execute_many(_BEFORE)
+            found = run(prepare(True, NAME, joined=True), Clients(self._link))
+            self._link.execute_many(_AFTER)
+            return found
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        """Undo what failed, so that the caller can go on."""
+        try:
+            yield
+        except BaseException:
+            if self._link.status == TransactionStatus.INERROR:
+                self._link.execute_many(_UNDO)
+            raise

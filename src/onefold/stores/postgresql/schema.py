@@ -13,27 +13,58 @@ from onefold.stores.sql import migrations
 LOCK = 0x6F6E65666F6C64
 """The advisory lock that migrations take, so that two of them do not meet."""
 
+LOCK_TIMEOUT = "5s"
+"""How long a row is waited for that another transaction is writing, where no other setting says."""
 
-async def prepare(create: bool, name: str) -> None:
-    """Bring the tables to this version, or say why they cannot be used."""
-    known = len(migrations("postgresql"))
+PATIENT_LOCKS = f"coalesce(nullif(current_setting('lock_timeout'), '0'), '{LOCK_TIMEOUT}')"
+"""The lock timeout to have, as SQL: the one that is set, or ours."""
+
+_SCRIPTS = migrations("postgresql")
+# Read from the catalog's table: the name alone may be remembered as unknown from before another made it.
+_IS_THERE = Statement("SELECT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('onefold_meta'))")
+_NOTE = (
+    "INSERT INTO onefold_meta (name, value) VALUES ('schema', %s) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+
+# The planner trusts statistics that a young table does not have: without this it reads all of a table that
+# grew since, for every claim.
+_MANNERS = Statement(
+    "SELECT set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false), "
+    f"set_config('lock_timeout', {PATIENT_LOCKS}, false)",
+)
+
+
+async def settle_in(create: bool, name: str) -> None:
+    """Make a connection of Onefold's own ready: its manners, and the tables."""
+    await on_client("execute_many", [_MANNERS])
+    await prepare(create, name)
+
+
+async def prepare(create: bool, name: str, joined: bool = False) -> bool:
+    """Bring the tables to this version, or say why they cannot be used; say whether they were there.
+
+    Inside a caller's transaction nothing is begun or committed.
+    """
     version = await schema_version()
-    if version > known:
+    if version == len(_SCRIPTS):
+        return True
+    if version < len(_SCRIPTS) and create:
+        version = await _migrate(joined)
+    if version > len(_SCRIPTS):
         raise Misconfigured(
-            f"{name} was written by a newer Onefold (schema {version}, this one knows {known}): "
+            f"{name} was written by a newer Onefold (schema {version}, this one knows {len(_SCRIPTS)}): "
             "upgrade with `pip install -U onefold`"
         )
-    if version < known and not create:
-        raise Misconfigured(f"{name} has no ledger of this version (schema {version} of {known})")
-    if version < known:
-        await _migrate(known)
+    if version < len(_SCRIPTS):
+        found = f"an older ledger (schema {version} of {len(_SCRIPTS)})" if version else "no ledger in it"
+        raise Misconfigured(f"{name} has {found}: a worker makes it when it first uses the store")
+    return False
 
 
 async def schema_version() -> int:
     """Return the number of the last migration this database has seen, 0 if none."""
-    [[[exists]]] = await on_client(
-        "execute_many", [Statement("SELECT to_regclass('onefold_meta') IS NOT NULL")]
-    )
+    [[[exists]]] = await on_client("execute_many", [_IS_THERE])
     if not exists:
         return 0
     look = Statement("SELECT value FROM onefold_meta WHERE name = 'schema'")
@@ -41,15 +72,15 @@ async def schema_version() -> int:
     return int(rows[0][0]) if rows else 0
 
 
-async def _migrate(known: int) -> None:
-    await on_client("execute_many", [Statement("SELECT pg_advisory_lock(%s)", (LOCK,))])
-    # Another may have been first while we waited for the lock; then there is nothing left to do.
+async def _migrate(joined: bool) -> int:
+    """Make what is missing, in one transaction, alone; return the version that stands then."""
+    begin, commit = ([], []) if joined else ([Statement("BEGIN")], [Statement("COMMIT")])
+    await on_client("execute_many", [*begin, Statement("SELECT pg_advisory_xact_lock(%s)", [LOCK])])
+    # Another may have been first while we waited for the lock.
     version = await schema_version()
-    steps = [Statement(sql) for script in migrations("postgresql")[version:] for sql in script]
-    noted = Statement(
-        "INSERT INTO onefold_meta VALUES ('schema', %s) "
-        "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (str(known),),
-    )
-    await on_client("execute_many", [*steps, noted])
-    await on_client("execute_many", [Statement("SELECT pg_advisory_unlock(%s)", (LOCK,))])
+    steps = [Statement(sql) for script in _SCRIPTS[version:] for sql in script]
+    if steps:
+        steps.append(Statement(_NOTE, [str(len(_SCRIPTS))]))
+    if steps or commit:
+        await on_client("execute_many", [*steps, *commit])
+    return max(version, len(_SCRIPTS))

@@ -34,6 +34,12 @@ def scripts(store: str) -> list[str]:
     return [file.read_text("utf-8") for file in sorted(found)]
 
 
+def printable(store: str) -> str:
+    """Return a store's schema to be run by hand; its last line keeps Onefold from making it again."""
+    known = scripts(store)
+    return "\n".join([*known, f"INSERT INTO onefold_meta (name, value) VALUES ('schema', '{len(known)}');\n"])
+
+
 def _without_comments(text: str) -> str:
     return re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip().rstrip(";")
 

@@ -4,7 +4,10 @@
 
 -- name: insert
 -- First claims: written only where the key is absent.
-INSERT INTO onefold_entries
+INSERT INTO onefold_entries (
+    id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+    fingerprint, label, source, body, due
+)
 SELECT
     id, scope, state, why, token,
     (clock.now * 1000000)::bigint,
@@ -19,10 +22,10 @@ SELECT
     END
 FROM unnest(
     %s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::float8[], %s::bool[],
-    %s::float8[], %s::int[], %s::float8[], %s::float8[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]
+    %s::float8[], %s::int[], %s::float8[], %s::float8[], %s::text[], %s::text[], %s::text[], %s::text[]
 ) AS wanted (
     id, scope, state, why, token, fence, effect, begun, begins,
-    lease, attempt, delay, keep, fingerprint, label, source, body, expected
+    lease, attempt, delay, keep, fingerprint, label, source, body
 ),
 (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
 ORDER BY id
@@ -73,24 +76,53 @@ WHERE entry.id = wanted.id AND entry.version = wanted.expected;
 
 -- name: remove
 -- Purging: only what is done and expired, and only on the version that was seen.
+WITH wanted AS (
+    SELECT * FROM unnest(%s::bytea[], %s::bigint[]) AS wanted (id, expected)
+),
+locked AS (
+    SELECT entry.id FROM onefold_entries AS entry JOIN wanted USING (id)
+    ORDER BY entry.id FOR UPDATE OF entry
+)
 DELETE FROM onefold_entries AS entry
-USING unnest(%s::bytea[], %s::bigint[]) AS wanted (id, expected)
+USING wanted JOIN locked USING (id)
 WHERE entry.id = wanted.id AND entry.version = wanted.expected AND entry.state = 'done'
     AND entry.expires <= extract(epoch FROM clock_timestamp());
 
 -- name: get
-SELECT *, extract(epoch FROM clock_timestamp())::float8 FROM onefold_entries WHERE id = ANY (%s::bytea[]);
+SELECT
+    id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+    fingerprint, label, source, body, due,
+    (SELECT extract(epoch FROM clock_timestamp())::float8)
+FROM onefold_entries
+WHERE id = ANY (%s::bytea[]);
 
 -- name: scan_open
 -- One state at a time, in the order of the index of open entries.
-SELECT *, extract(epoch FROM clock_timestamp())::float8 FROM onefold_entries
+SELECT
+    id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+    fingerprint, label, source, body, due,
+    (SELECT extract(epoch FROM clock_timestamp())::float8)
+FROM onefold_entries
 WHERE state = %s AND state <> 'done' AND (scope, due, id) > (%s, %s::float8, %s::bytea)
-    AND (%s::text IS NULL OR scope = %s)
-    AND (NOT %s OR due <= extract(epoch FROM clock_timestamp()))
+    AND (NOT %s OR due <= (SELECT extract(epoch FROM clock_timestamp())::float8))
 ORDER BY scope, due, id LIMIT %s;
+
+-- name: scan_open_in_scope
+SELECT
+    id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+    fingerprint, label, source, body, due,
+    (SELECT extract(epoch FROM clock_timestamp())::float8)
+FROM onefold_entries
+WHERE state = %s AND state <> 'done' AND scope = %s AND (due, id) > (%s::float8, %s::bytea)
+    AND due <= CASE WHEN %s THEN (SELECT extract(epoch FROM clock_timestamp())::float8) ELSE 'infinity' END
+ORDER BY due, id LIMIT %s;
 
 -- name: walk_done
 -- Over everything, for purge and export only.
-SELECT *, extract(epoch FROM clock_timestamp())::float8 FROM onefold_entries
+SELECT
+    id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+    fingerprint, label, source, body, due,
+    (SELECT extract(epoch FROM clock_timestamp())::float8)
+FROM onefold_entries
 WHERE id > %s::bytea AND state = 'done' AND (%s::text IS NULL OR scope = %s)
 ORDER BY id LIMIT %s;

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from onefold.core.errors import Misconfigured
 from onefold.drive import Threaded
-from onefold.stores.sql import scripts
+from onefold.stores.sql import printable
 from onefold.stores.sqlite.file import SqliteStore
 from onefold.stores.sqlite.joined import JoinedStore, adapt
 
@@ -36,6 +36,5 @@ def aconnect(url: str, create: bool = True) -> Threaded:
 
 
 def ddl() -> str:
-    """Return the schema as SQL that can be run by hand; its last line keeps Onefold from making it again."""
-    known = scripts("sqlite")
-    return "\n".join([*known, f"INSERT INTO onefold_meta (name, value) VALUES ('schema', '{len(known)}');\n"])
+    """Return the schema as SQL that can be run by hand."""
+    return printable("sqlite")
