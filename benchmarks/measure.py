@@ -122,6 +122,7 @@ def compare(
     contestants: Sequence[Contestant | Absent],
     rounds: Sequence[Keys],
     effects: Effects = "each",
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Table:
     """Let contestants handle the same rounds of keys in turns, and put their medians side by side."""
     playing = [one for one in contestants if isinstance(one, Contestant)]
@@ -134,7 +135,7 @@ def compare(
     for number, keys in enumerate(rounds):
         for one in playing if number % 2 == 0 else reversed(playing):
             given = keys[: one.at_most]
-            played[one.name].append(_play(one, given, effects, rows[one.name]) / len(given))
+            played[one.name].append(_play(one, given, effects, rows[one.name], clock) / len(given))
     for name, times in played.items():
         _fill(rows[name], statistics.median(times))
     for row in rows.values():
@@ -143,11 +144,11 @@ def compare(
     return Table(title, shown_rows, effects)
 
 
-def _play(one: Contestant, keys: Keys, effects: Effects, row: Row) -> float:
+def _play(one: Contestant, keys: Keys, effects: Effects, row: Row, clock: Callable[[], float]) -> float:
     gc.collect()
-    started = time.perf_counter()
+    started = clock()
     ran = one.play(keys)
-    seconds = time.perf_counter() - started
+    seconds = clock() - started
     wanted = len(keys) if effects == "each" else 0
     if ran != wanted:
         raise Skipped(f"{one.name}: {ran} effects ran for {len(keys)} keys, and {wanted} should have")

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.ledger import ours
+from benchmarks.ledger.batches import TARGET
 from benchmarks.ledger.by_hand import SCOPE, ByHand
 from benchmarks.measure import Contestant, Row, Sizes, Table, compare, rounds_of
 
@@ -64,7 +65,9 @@ def _at(entries: int, sizes: Sizes, folder: Path, grown: Path) -> Table:
         ]
         rounds = rounds_of(sizes, sizes.batch, f"grown-{entries}")
         title = f"Batches of {sizes.batch:,} on SQLite among {entries:,} entries, new keys: claim + settle"
-        return compare(title, contestants, rounds)
+        table = compare(title, contestants, rounds)
+        table.aim("by hand", TARGET)
+        return table
 
 
 def growth(entries: tuple[int, ...], measured: list[Table]) -> Table:
