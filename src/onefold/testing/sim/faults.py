@@ -27,7 +27,8 @@ EAGERNESS = (0.1, 0.2, 0.35, 0.6)
 class Knobs:
     """The faults of one history. A share is a chance per call, per step or per effect.
 
-    `ahead` is how far the wall clocks of workers are ahead: records seem older than they are. `impatient`
+    `ahead` is how far the wall clocks of workers are ahead: records seem older than they are. With a `skew`
+    the store has no clock: whoever writes stamps by its own, and clocks are so far apart. `impatient`
     workers cancel an effect when its lease is gone; the others let it run to its end. In a `crowded` history
     records come together, and if one worker is `alone` it gets most of them.
     """
@@ -67,6 +68,7 @@ class Knobs:
     keyed: bool
     impatient: bool
     ahead: float
+    skew: float
     batches: float
     begins: float
     probe: str
@@ -148,6 +150,7 @@ def drawn(dice: Random) -> Knobs:
         keyed="keyed" in lots.theme,
         impatient=chance() < 0.5,
         ahead=lease * share("ahead", 2.0),
+        skew=lease * pick((0.0, 0.0, 0.0, 0.3, 1.0)),
         batches=pick((0.0, 0.0, 0.0, 0.7)),
         begins=pick((1.0, 1.0, 0.5, 0.0)),
         probe=pick(("none", "none", "truthful", "fencing")),

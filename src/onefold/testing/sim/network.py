@@ -20,7 +20,7 @@ from onefold.testing.sim.process import Asking
 from onefold.testing.sim.subject import Op
 
 if TYPE_CHECKING:
-    from onefold.testing.sim.process import Task
+    from onefold.testing.sim.process import Process, Task
     from onefold.testing.sim.world import World
 
 Fate = Literal["fine", "lost request", "lost reply", "late", "failed", "broken"]
@@ -94,21 +94,24 @@ class Network:
                 op.executed = self.world.now
                 op.late = op.late or op.cancelled or epoch != task.epoch
         if call.name == "swap":
-            reply[0] = self._swap(call.args[0], owners)
+            reply[0] = self._swap(task.process, call.args[0], owners)
         else:
+            self.world.asker = task.process
             reply[0] = getattr(self.world.store, call.name)(*call.args)
 
-    def _swap(self, changes: Sequence[Change], owners: Sequence[Op | None]) -> Sequence[Reply]:
+    def _swap(
+        self, asker: Process, changes: Sequence[Change], owners: Sequence[Op | None]
+    ) -> Sequence[Reply]:
         if len(changes) > 1 and self.knobs.partial and not self.world.healed:
-            return [self._perhaps(change, op) for change, op in zip(changes, owners, strict=True)]
-        return self.world.written(changes, owners)
+            return [self._perhaps(asker, change, op) for change, op in zip(changes, owners, strict=True)]
+        return self.world.written(asker, changes, owners)
 
-    def _perhaps(self, change: Change, op: Op | None) -> Reply:
+    def _perhaps(self, asker: Process, change: Change, op: Op | None) -> Reply:
         """Do one change of a batch, or not; and say so, or not."""
         if self.dice.random() >= self.knobs.partial:
-            return self.world.written([change], [op])[0]
+            return self.world.written(asker, [change], [op])[0]
         if self.dice.random() < 0.5:
-            self.world.written([change], [op])
+            self.world.written(asker, [change], [op])
         return UNKNOWN
 
     def _answer(

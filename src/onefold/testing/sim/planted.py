@@ -235,25 +235,11 @@ BUGS: tuple[Bug, ...] = (
         "                verdict.since = since\n",
     ),
     bug(
-        "late-claim-found-by-a-waiter",
-        "A waiter that finds its own claim, too late to be given back, starts without a look at its lease.",
-        PROTOCOL,
-        '            if isinstance(verdict, Change) or verdict.state == "won":\n',
-        "            if isinstance(verdict, Change):\n",
-    ),
-    bug(
         "late-claim-not-given-back",
         "A claim that is cancelled while it renews its lease is kept until the lease is over.",
         PROTOCOL,
         "        except BaseException:\n            await give_back([bid])\n            raise\n",
         "        except BaseException:\n            raise\n",
-    ),
-    bug(
-        "uncounted-attempt-taken-back",
-        "Giving back a one-shot claim that was not begun takes away an attempt that was never counted.",
-        CLAIMS,
-        "        return Change(key, entry.version, _freed(entry, max(entry.attempt - counted, 0)))\n",
-        "        return Change(key, entry.version, _freed(entry, max(entry.attempt - 1, 0)))\n",
     ),
     bug(
         "too-old-given-back",
@@ -282,6 +268,27 @@ BUGS: tuple[Bug, ...] = (
         CLAIMS,
         "    freed = _freed(entry, attempt)._replace(token=token, begun=None, not_before=None)\n",
         "    freed = _freed(entry, attempt)._replace(begun=None, not_before=None)\n",
+    ),
+    bug(
+        "skew-ignored-in-a-lease",
+        "Where clocks are apart, a contender whose clock is ahead takes over too early.",
+        ENTRY,
+        "        return self.idle - self.skew\n",
+        "        return self.idle\n",
+    ),
+    bug(
+        "skew-ignored-in-a-memory",
+        "Where clocks are apart, what is done is forgotten too early by a clock that is ahead.",
+        CLAIMS,
+        '        case "done" if expired(entry, now - seen.skew):\n',
+        '        case "done" if expired(entry, now):\n',
+    ),
+    bug(
+        "skew-ignored-in-a-purge",
+        "Where clocks are apart, a purge by a clock that is ahead removes what is still remembered.",
+        CLAIMS,
+        "    return entry is not None and expired(entry, entry.written + seen.idle - 2 * seen.skew)\n",
+        "    return entry is not None and expired(entry, entry.written + seen.idle)\n",
     ),
     bug(
         "contender-prolongs-a-lease",

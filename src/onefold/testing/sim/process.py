@@ -197,7 +197,7 @@ class Process:
 
     __slots__ = (
         "beats_at", "dead", "frozen", "heart", "life", "line", "mortal", "name", "offset", "pulses", "seat",
-        "sightings", "world",
+        "sightings", "skew", "world",
     )  # fmt: skip
 
     def __init__(self, world: World, seat: int, life: int, offset: float, mortal: bool) -> None:
@@ -207,6 +207,8 @@ class Process:
         self.name = f"w{seat}.{life}"
         self.offset = offset
         """Its monotonic clock counts from its own, wrong wall clock: mistaking one for the other shows."""
+        self.skew = 0.0
+        """By how much its clock is off, where it stands in for the store's."""
         self.mortal = mortal
         self.dead = False
         self.frozen = 0.0

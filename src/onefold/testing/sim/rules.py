@@ -55,8 +55,12 @@ def judge(world: World, subject: Subject, old: Entry | None, new: Entry | None, 
 
 
 def _clock(world: World, subject: Subject, old: Entry) -> float:
-    """Give the latest time it may be taken for: the store's, or what was watched since the last write."""
-    return max(world.clock(), old.written + world.now - subject.since)
+    """Give the latest time it may be taken for: the store's, or what was watched since the last write.
+
+    A clock that only stands in for the store's is nobody's excuse.
+    """
+    watched = old.written + world.now - subject.since
+    return watched if world.knobs.skew else max(world.clock(), watched)
 
 
 def _judge_free(world: World, subject: Subject, old: Entry | None, new: Entry, op: Op) -> None:
@@ -64,14 +68,19 @@ def _judge_free(world: World, subject: Subject, old: Entry | None, new: Entry, o
         world.fail("register", subject, f"a {op.kind} wrote {new.state} over what nobody held")
     if old is None or old.not_before is None or op.kind != "claim":
         return
-    if _clock(world, subject, old) < old.not_before - TINY:
+    # A back-off is no promise to anybody: it goes by the clock at hand.
+    if max(world.clock(), _clock(world, subject, old)) < old.not_before - TINY:
         world.fail("leases", subject, "it was claimed before its back-off was over")
 
 
 def _judge_removal(world: World, subject: Subject, old: Entry | None, op: Op) -> None:
-    gone = old is not None and old.state == "done" and old.expires is not None
-    if not gone or op.kind != "purge" or (old and old.expires and world.clock() < old.expires - TINY):
+    if old is None or old.state != "done" or op.kind != "purge" or not _is_over(world, subject, old):
         world.fail("memory", subject, f"a {old.state if old else 'missing'} entry was removed by a {op.kind}")
+
+
+def _is_over(world: World, subject: Subject, old: Entry) -> bool:
+    """Say whether what is done may be forgotten."""
+    return old.expires is not None and _clock(world, subject, old) >= old.expires - TINY
 
 
 def _judge_token(world: World, subject: Subject, new: Entry) -> None:
@@ -144,8 +153,7 @@ def _judge_parked(world: World, subject: Subject, old: Entry, new: Entry, op: Op
 def _judge_done(world: World, subject: Subject, old: Entry, new: Entry, op: Op) -> None:
     if _ends_joined(old, new) and op.kind == "end" and new.state == "done" and old.effect == "joined":
         return
-    over = old.expires is not None and _clock(world, subject, old) >= old.expires - TINY
-    if op.kind != "claim" or not over:
+    if op.kind != "claim" or not _is_over(world, subject, old):
         world.fail("memory", subject, f"a {op.kind} wrote {new.state} over what was done")
 
 
@@ -181,8 +189,8 @@ def answered(task: Task, op: Op, answer: Answer) -> None:
         world.fail("cancelled", subject, f"a {op.kind} that was cancelled answered {answer.state}")
     if answer.state == "won":
         _judge_won(task, op, answer)
-    elif op.kind == "claim":
-        _judge_loser(world, op, answer)
+    elif op.kind == "claim" and _keeps(op):
+        world.fail("losers", subject, f"{op.token} holds the key and was told {answer.state}")
     elif op.kind == "end":
         _judge_end(world, op, answer)
 
@@ -216,12 +224,6 @@ def _written_at(subject: Subject, entry: Entry) -> float | None:
     return None
 
 
-def _judge_loser(world: World, op: Op, answer: Answer) -> None:
-    """A loser holds nothing; whoever could not learn that must have tried to give it back."""
-    if _holds(op) and not op.late and (not op.unsure or op.asked == "held"):
-        world.fail("losers", op.subject, f"{op.token} holds the key and was told {answer.state}")
-
-
 def _judge_end(world: World, op: Op, answer: Answer) -> None:
     subject = op.subject
     wanted = {"returned": ("done",), "parked": ("parked",)}.get(op.ending, ("free", "parked"))
@@ -248,10 +250,12 @@ def ended_by_error(world: World, op: Op) -> None:
         world.fail("cancelled", subject, f"a {op.kind} that was cancelled raised {error!r}")
     if isinstance(error, Exception) and not isinstance(error, Unreachable | Misconfigured):
         world.fail("errors", subject, f"a {op.kind} raised {error!r}")
-    if op.kind == "claim" and _holds(op) and not op.unsure and not op.late:
+    if op.kind == "claim" and _keeps(op):
         world.fail("losers", subject, f"{op.token} holds the key though its claim ended by an error")
 
 
-def _holds(op: Op) -> bool:
+def _keeps(op: Op) -> bool:
+    """Say whether a claim that was not won holds the key, and did not even try to give it back."""
     entry = op.subject.current
-    return entry is not None and entry.token == op.token and entry.state == "held"
+    holds = entry is not None and entry.token == op.token and entry.state == "held"
+    return holds and not op.late and (not op.unsure or op.asked == "held")

@@ -41,7 +41,7 @@ def bid_for(task: Task, subject: Subject) -> Bid:
         subject.effect,
         subject.window,
         begin,
-        max(world.now - subject.born, 0.0) + world.knobs.ahead,
+        max(world.now + task.process.skew - subject.born, 0.0) + world.knobs.ahead,
         body='"record"',
     )
 
@@ -274,9 +274,11 @@ class Rehearsal:
     """The store as seen inside a transaction that will be rolled back: it answers, and keeps nothing."""
 
     def __init__(self, process: Process) -> None:
+        self.process = process
         self.world = process.world
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        self.world.asker = self.process
         return self.world.store.get(keys)
 
     def scan(
@@ -291,11 +293,12 @@ class Rehearsal:
         return [self._try(change) for change in changes]
 
     def _try(self, change: Change) -> Seen:
-        [seen] = self.world.store.get([change.key])
+        [seen] = self.get([change.key])
         if (seen.entry.version if seen.entry else None) != change.expected:
             return seen
         now = self.world.clock()
-        return Seen(stamped(change, (change.expected or int(now * 1_000_000)) + 1, now))
+        version = (change.expected or int(now * 1_000_000)) + 1
+        return Seen(stamped(change, version, now), skew=self.world.knobs.skew)
 
 
 class Transaction(Rehearsal):
@@ -306,7 +309,7 @@ class Transaction(Rehearsal):
         self.op = op
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        return self.world.written(changes, [self.op] * len(changes))
+        return self.world.written(self.process, changes, [self.op] * len(changes))
 
 
 class Instant:

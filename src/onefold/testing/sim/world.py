@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, cast
 
-from onefold.core.entry import Change, Effect, Reply, Seen
+from onefold.core.entry import Change, Effect, Reply, Seen, State
+from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.memory import MemoryStore
 from onefold.testing.sim import people, rules, worker
@@ -43,6 +44,26 @@ class Violation:
         return f"{self.checker}: {self.subject or 'the history'} at {self.at:.3f}: {self.text}"
 
 
+class Clockless(MemoryStore):
+    """The production store without a clock of its own: every reply says how far clocks may be apart."""
+
+    def __init__(self, clock: Callable[[], float], skew: float) -> None:
+        super().__init__(clock)
+        self.skew = skew
+
+    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        return [seen._replace(skew=self.skew) for seen in super().get(keys)]
+
+    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        return [cast(Seen, seen)._replace(skew=self.skew) for seen in super().swap(changes)]
+
+    def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        found, after = super().scan(scope, states, due, after, limit)
+        return [(key, seen._replace(skew=self.skew)) for key, seen in found], after
+
+
 class World:
     """Everything there is in one history."""
 
@@ -62,20 +83,24 @@ class World:
         self.events = 0
         self.made: dict[str, tuple[Subject, float]] = {}
         """Every token, with the key it was made for, and when."""
-        self.store = MemoryStore(self.clock)
+        skew = self.knobs.skew
+        self.store = Clockless(self.clock, skew) if skew else MemoryStore(self.clock)
         self.network = Network(self, seed)
         self.subjects = [self._subject(number) for number in range(self.knobs.subjects)]
         self.by_id = {subject.key.id: subject for subject in self.subjects}
         self.processes = [self.process(seat, 0) for seat in range(self.knobs.workers)]
         self.office = self.process(len(self.processes), 0, mortal=False)
+        self.office.name = "office"
+        self.asker = self.office
+        """Whose call the store is doing just now."""
         self.tasks: list[Task] = []
         self._plan()
 
     # ----- time
 
     def clock(self) -> float:
-        """Read the store's clock."""
-        return EPOCH + self.now + self.shift
+        """Read the store's clock, or that of whoever asks it, if it has none."""
+        return EPOCH + self.now + self.shift + self.asker.skew
 
     def at(self, when: float, do: Callable[..., None], *args: Any) -> None:
         """Let something happen at a time; what is due together happens in the order it was planned."""
@@ -133,7 +158,9 @@ class World:
         offset = EPOCH + self.knobs.lease * 20.0 * (self.fate.random() - 0.5)
         knobs = self.knobs
         hazard = knobs.death or knobs.stall or knobs.cancel
-        return Process(self, seat, life, offset, bool(mortal and hazard and not self.healed))
+        process = Process(self, seat, life, offset, bool(mortal and hazard and not self.healed))
+        process.skew = knobs.skew * (self.fate.random() - 0.5)
+        return process
 
     def restart(self, dead: Process) -> None:
         """Put a new process into the seat of a dead one."""
@@ -174,7 +201,7 @@ class World:
                 self.at(when, self._deliver, seat, subject)
         for _ in range(knobs.blackouts):
             self.at(horizon * fate.random(), self._darken, knobs.lease * (0.2 + 2.0 * fate.random()))
-        for _ in range(knobs.jumps):
+        for _ in range(0 if knobs.skew else knobs.jumps):
             size = knobs.lease * fate.choice((0.5, 1.5, 4.0, 40.0)) * fate.choice((1.0, -1.0))
             self.at(horizon * fate.random(), self.jump, size)
         for _ in range(knobs.operators):
@@ -215,10 +242,13 @@ class World:
 
     # ----- what is written down
 
-    def written(self, changes: Sequence[Change], owners: Sequence[Op | None]) -> Sequence[Reply]:
+    def written(
+        self, asker: Process, changes: Sequence[Change], owners: Sequence[Op | None]
+    ) -> Sequence[Reply]:
         """Do changes on the store, and note what they changed."""
         if len(changes) > 1:
             rules.keeps_contract(self, changes)
+        self.asker = asker
         replies = self.store.swap(changes)
         for change, reply, op in zip(changes, replies, owners, strict=True):
             subject = self.by_id.get(change.key.id)

@@ -1,0 +1,63 @@
+"""Histories as they come: no promise is broken, and a seed says everything that happens."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from onefold.testing.sim.history import live
+from onefold.testing.sim.trace import digest, digests, told
+
+SEEDS = 200
+SEED = 2
+
+
+@pytest.mark.parametrize("start", [0, 100, 200])
+def test_no_promise_is_broken_in_a_hundred_histories(start):
+    broken = {seed: str(one) for seed in range(start, start + 100) for one in live(seed).violations}
+
+    assert broken == {}
+
+
+def elsewhere(hash_seed: str) -> list[str]:
+    script = (
+        "import json\nfrom onefold.testing.sim.trace import digests\n"
+        f"print(json.dumps(digests(range({SEEDS}))))"
+    )
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    return list(json.loads(run.stdout))
+
+
+def test_a_seed_gives_the_same_history_in_every_process_and_under_every_hash_seed():
+    assert elsewhere("1") == elsewhere("2") == digests(range(SEEDS))
+
+
+def test_tracing_changes_nothing():
+    traced, plain = live(SEED, tracing=True), live(SEED)
+
+    assert [one.writes for one in traced.subjects] != []
+    assert (traced.events, traced.now) == (plain.events, plain.now)
+
+
+def test_different_seeds_give_different_histories():
+    assert len(set(digests(range(50)))) == 50
+
+
+def test_a_trace_tells_the_faults_the_steps_and_a_verdict_for_every_promise():
+    text = told(live(SEED, tracing=True))
+
+    assert text.startswith("seed 2: ")
+    assert "asks swap" in text
+    assert "everything heals" in text
+    assert "kept    effects: no effect happens more often than its class allows" in text
+
+
+def test_a_digest_names_what_happened():
+    world = live(SEED, tracing=True)
+    before = digest(world)
+    world.note("nobody", "was here")
+
+    assert before != digest(world)
