@@ -459,7 +459,7 @@ class Heart:
         ports = self._ports()
         try:
             answers = run(renew([pulse.hold for pulse in batch]), ports)
-        except Exception:
+        except Exception:  # whatever it was, nothing is known to be renewed; the next beat asks again
             answers = [Answer("unknown")] * len(batch)
         now = ports.clock.monotonic()
         for pulse, answer in zip(batch, answers, strict=True):
@@ -524,7 +524,7 @@ class AsyncHeart:
         ports = self._ports()
         try:
             answers = await arun(renew([pulse.hold for pulse in batch]), ports)
-        except Exception:
+        except Exception:  # whatever it was, nothing is known to be renewed; the next beat asks again
             answers = [Answer("unknown")] * len(batch)
         now = await ports.clock.monotonic()
         for pulse, answer in zip(batch, answers, strict=True):

@@ -291,6 +291,27 @@ def test_a_claim_that_came_so_late_that_it_was_parked_is_freed_because_it_never_
     assert (world.entry().state, world.entry().begun) == ("free", None)
 
 
+def test_a_late_claim_that_is_cancelled_while_it_renews_is_given_back():
+    world = World(at_1="slow", at_2="cancel")
+
+    with pytest.raises(Cancelled):
+        world.run(acquire(bid()))
+
+    assert (world.entry().state, world.entry().attempt) == ("free", 0)
+
+
+def test_a_late_claim_that_is_dropped_while_it_renews_says_nothing_more():
+    world = World(at_1="slow")
+    flow = acquire(bid())
+    asked, swaps = flow.send(None), 0
+    while swaps < 2:
+        asked = flow.send(asked.on(Ports(world, world)))
+        swaps += asked.name == "swap"
+    flow.close()
+
+    assert len(world.swaps) == 1
+
+
 def test_patience_ends():
     world = World()
     world.hold("bob")

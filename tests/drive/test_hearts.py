@@ -291,5 +291,17 @@ def test_an_async_heart_hears_nothing_about_what_was_dropped_during_its_beat():
     awaited(work)
 
 
+def test_hearts_of_both_colours_need_something_to_keep_alive():
+    async def work(store: Counting, heart: AsyncHeart) -> None:
+        heart.add()
+        assert heart._life is None
+
+    heart = Heart(lambda: Ports(MemoryStore()))
+    heart.add()
+    awaited(work)
+
+    assert not heart._living
+
+
 def test_inline_stores_serve_the_async_side():
     assert Inline(MemoryStore()).store is not None

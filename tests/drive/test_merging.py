@@ -130,6 +130,20 @@ def test_if_the_leader_dies_in_the_call_the_others_hear_unknown():
     assert [reply for reply in heard if reply == [UNKNOWN]] == [[UNKNOWN]] * 3
 
 
+def test_if_the_leader_dies_while_it_splits_those_behind_hear_unknown():
+    def die(changes: Sequence[Change]) -> BaseException | None:
+        if len(changes) > 1:
+            return Unreachable("poison")
+        return KeyboardInterrupt() if changes[0].key == Key("merge", 3) else None
+
+    heard = asked_together(Gate(die), [change(n) for n in range(1, 6)])
+
+    told = [reply if isinstance(reply, BaseException) else reply[0] for reply in heard]
+    assert sum(isinstance(one, KeyboardInterrupt) for one in told) == 1
+    assert all(isinstance(one, KeyboardInterrupt | Seen) or one is UNKNOWN for one in told)
+    assert UNKNOWN in told
+
+
 def test_a_merge_is_bounded():
     line = Line()
     asks = [Ask([change(f"{at}-{n}") for n in range(LIMIT // 4)], lambda: None) for at in range(6)]
