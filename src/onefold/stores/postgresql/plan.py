@@ -7,8 +7,8 @@ follows it, in the same pipeline. The server's clock sets versions and times. No
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from onefold.core.entry import NOTHING, OPEN, STATES, UNKNOWN, Change, Entry, Reply, Seen, State
 from onefold.core.errors import Unanswered
@@ -16,6 +16,8 @@ from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.shells import Row, on_client
 from onefold.stores.sql import statements
+
+T = TypeVar("T")
 
 _SQL = statements("postgresql")
 _FIELDS = slice(2, 2 + len(Entry._fields))
@@ -82,7 +84,7 @@ def _writes(changes: Sequence[Change]) -> list[Statement]:
     if later:
         writes.append(Statement(_SQL["update"], [*_columns(later), _versions(later)]))
     if gone:
-        writes.append(Statement(_SQL["remove"], [_ids(change.key for change in gone), _versions(gone)]))
+        writes.append(Statement(_SQL["remove"], [_ids([change.key for change in gone]), _versions(gone)]))
     return writes
 
 
@@ -92,52 +94,60 @@ def _writes(changes: Sequence[Change]) -> list[Statement]:
 def _columns(changes: Sequence[Change]) -> list[str]:
     """Turn changes into the arrays that a statement takes."""
     wanted = [change.entry for change in changes if change.entry]
-    texts = _texts
     return [
-        _ids(change.key for change in changes),
-        texts(change.key.scope for change in changes),
-        texts(entry.state for entry in wanted),
-        texts(entry.why for entry in wanted),
-        texts(entry.token for entry in wanted),
-        _numbers(entry.fence for entry in wanted),
-        texts(entry.effect for entry in wanted),
-        _numbers(entry.begun for entry in wanted),
-        _numbers(change.begin for change in changes),
-        _numbers(entry.lease for entry in wanted),
-        _numbers(entry.attempt for entry in wanted),
-        _numbers(change.delay for change in changes),
-        _numbers(change.keep for change in changes),
-        texts(entry.fingerprint for entry in wanted),
-        texts(entry.label for entry in wanted),
-        texts(entry.source for entry in wanted),
-        texts(entry.body for entry in wanted),
+        _ids([change.key for change in changes]),
+        _texts([change.key.scope for change in changes]),
+        _texts([entry.state for entry in wanted]),
+        _texts([entry.why for entry in wanted]),
+        _texts([entry.token for entry in wanted]),
+        _numbers([entry.fence for entry in wanted]),
+        _texts([entry.effect for entry in wanted]),
+        _numbers([entry.begun for entry in wanted]),
+        _numbers([change.begin for change in changes]),
+        _numbers([entry.lease for entry in wanted]),
+        _numbers([entry.attempt for entry in wanted]),
+        _numbers([change.delay for change in changes]),
+        _numbers([change.keep for change in changes]),
+        _texts([entry.fingerprint for entry in wanted]),
+        _texts([entry.label for entry in wanted]),
+        _texts([entry.source for entry in wanted]),
+        _texts([entry.body for entry in wanted]),
     ]
 
 
 def _versions(changes: Sequence[Change]) -> str:
-    return _numbers(change.expected for change in changes)
+    return _numbers([change.expected for change in changes])
 
 
-def _ids(keys: Iterable[Key]) -> str:
-    return _array([f'"\\\\x{key.id.hex()}"' for key in keys])
+def _ids(keys: Sequence[Key]) -> str:
+    return _braced([f'"\\\\x{key.id.hex()}"' for key in keys])
 
 
-def _numbers(values: Iterable[float | None]) -> str:
-    return _array(["NULL" if value is None else repr(value) for value in values])
+def _numbers(values: Sequence[float | None]) -> str:
+    return _array(values, repr)
 
 
-def _texts(values: Iterable[str | None]) -> str:
-    return _array(["NULL" if value is None else _quoted(value) for value in values])
+def _texts(values: Sequence[str | None]) -> str:
+    return _array(values, _quoted)
+
+
+def _array(values: Sequence[T | None], write: Callable[[T], str]) -> str:
+    first = values[0]
+    if values.count(first) == len(values):  # most columns of a batch are the same in every row
+        items = ["NULL" if first is None else write(first)] * len(values)
+    else:
+        items = ["NULL" if value is None else write(value) for value in values]
+    return _braced(items)
+
+
+def _braced(items: Sequence[str]) -> str:
+    return "{" + ",".join(items) + "}"
 
 
 def _quoted(text: str) -> str:
     if "\\" in text or '"' in text:
         text = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
-
-
-def _array(items: list[str]) -> str:
-    return f"{{{','.join(items)}}}"
 
 
 # ----- looking

@@ -33,21 +33,18 @@ ON CONFLICT (id) DO NOTHING;
 
 -- name: update
 -- Later writes: only on the version that was seen.
-WITH clock AS MATERIALIZED (
-    SELECT extract(epoch FROM clock_timestamp())::float8 AS now
-),
-wanted AS (
-    SELECT * FROM unnest(
+WITH wanted AS MATERIALIZED (
+    SELECT wanted.*
+    FROM unnest(
         %s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::float8[], %s::bool[],
         %s::float8[], %s::int[], %s::float8[], %s::float8[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]
     ) AS wanted (
         id, scope, state, why, token, fence, effect, begun, begins,
         lease, attempt, delay, keep, fingerprint, label, source, body, expected
     )
-),
-locked AS (
-    SELECT entry.id FROM onefold_entries AS entry JOIN wanted USING (id)
-    ORDER BY entry.id FOR UPDATE OF entry
+    JOIN onefold_entries AS entry ON entry.id = wanted.id AND entry.version = wanted.expected
+    ORDER BY wanted.id
+    FOR UPDATE OF entry
 )
 UPDATE onefold_entries AS entry SET
     state = wanted.state,
@@ -71,22 +68,22 @@ UPDATE onefold_entries AS entry SET
         WHEN 'free' THEN clock.now + coalesce(wanted.delay, 0)
         WHEN 'parked' THEN clock.now
     END
-FROM wanted JOIN locked USING (id), clock
+FROM wanted, (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
 WHERE entry.id = wanted.id AND entry.version = wanted.expected;
 
 -- name: remove
 -- Purging: only what is done and expired, and only on the version that was seen.
-WITH wanted AS (
-    SELECT * FROM unnest(%s::bytea[], %s::bigint[]) AS wanted (id, expected)
-),
-locked AS (
-    SELECT entry.id FROM onefold_entries AS entry JOIN wanted USING (id)
-    ORDER BY entry.id FOR UPDATE OF entry
+WITH wanted AS MATERIALIZED (
+    SELECT wanted.*
+    FROM unnest(%s::bytea[], %s::bigint[]) AS wanted (id, expected)
+    JOIN onefold_entries AS entry ON entry.id = wanted.id AND entry.version = wanted.expected
+    WHERE entry.state = 'done' AND entry.expires <= (SELECT extract(epoch FROM clock_timestamp())::float8)
+    ORDER BY wanted.id
+    FOR UPDATE OF entry
 )
 DELETE FROM onefold_entries AS entry
-USING wanted JOIN locked USING (id)
-WHERE entry.id = wanted.id AND entry.version = wanted.expected AND entry.state = 'done'
-    AND entry.expires <= extract(epoch FROM clock_timestamp());
+USING wanted
+WHERE entry.id = wanted.id AND entry.version = wanted.expected;
 
 -- name: get
 SELECT
