@@ -56,6 +56,10 @@ def for_one_test(name: str) -> Any:
 
 postgresql_server, postgresql_url = for_the_run("postgresql"), for_one_test("postgresql")
 redis_server, redis_url = for_the_run("redis"), for_one_test("redis")
+dynamodb_server, dynamodb_url = for_the_run("dynamodb"), for_one_test("dynamodb")
+mongodb_server, mongodb_url = for_the_run("mongodb"), for_one_test("mongodb")
+mariadb_server, mariadb_url = for_the_run("mariadb"), for_one_test("mariadb")
+cassandra_server, cassandra_url = for_the_run("cassandra"), for_one_test("cassandra")
 
 
 @pytest.fixture
