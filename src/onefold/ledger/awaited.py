@@ -206,13 +206,12 @@ class AsyncLedger:
 
     async def settle_many(self, done: Sequence[tuple[AsyncClaim, Any]]) -> list[AsyncClaim]:
         """Settle many claims in one round trip; return those that were lost."""
-        return await self._finish_many(
-            [(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done]
-        )
+        endings = [Ending("returned", kept(claim.key, receipt)) for claim, receipt in done]
+        return await self._finish_many([claim for claim, _ in done], endings)
 
     async def release_many(self, claims: Sequence[AsyncClaim], reason: str = "") -> list[AsyncClaim]:
         """Give many keys back in one round trip; return those that were lost."""
-        return await self._finish_many([(claim, Ending("refused", at_once=True)) for claim in claims])
+        return await self._finish_many(claims, [Ending("refused", at_once=True)] * len(claims))
 
     # ----- looking and deciding
 
@@ -334,13 +333,13 @@ class AsyncLedger:
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
 
-    async def _finish_many(self, ends: Sequence[tuple[AsyncClaim, Ending]]) -> list[AsyncClaim]:
-        holds = [(claim.hold(), ending, claim.bid.terms) for claim, ending in ends]
+    async def _finish_many(self, claims: Sequence[AsyncClaim], endings: Sequence[Ending]) -> list[AsyncClaim]:
+        holds = [(one.hold(), ending, one.bid.terms) for one, ending in zip(claims, endings, strict=True)]
         try:
             answers = await self._run(end(holds))
         finally:
-            self._let_go(*[claim for claim, _ in ends])
-        return ended(ends, answers)
+            self._let_go(*claims)
+        return ended(claims, endings, answers)
 
     def _let_go(self, *claims: AsyncClaim) -> None:
         for one in claims:

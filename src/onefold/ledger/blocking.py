@@ -177,13 +177,12 @@ class Ledger:
 
     def settle_many(self, done: Sequence[tuple[Claim, Any]]) -> list[Claim]:
         """Settle many claims in one round trip; return those that were lost."""
-        return self._finish_many(
-            [(claim, Ending("returned", kept(claim.key, receipt))) for claim, receipt in done]
-        )
+        endings = [Ending("returned", kept(claim.key, receipt)) for claim, receipt in done]
+        return self._finish_many([claim for claim, _ in done], endings)
 
     def release_many(self, claims: Sequence[Claim], reason: str = "") -> list[Claim]:
         """Give many keys back in one round trip; return those that were lost."""
-        return self._finish_many([(claim, Ending("refused", at_once=True)) for claim in claims])
+        return self._finish_many(claims, [Ending("refused", at_once=True)] * len(claims))
 
     # ----- looking and deciding
 
@@ -299,13 +298,13 @@ class Ledger:
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
 
-    def _finish_many(self, ends: Sequence[tuple[Claim, Ending]]) -> list[Claim]:
-        holds = [(claim.hold(), ending, claim.bid.terms) for claim, ending in ends]
+    def _finish_many(self, claims: Sequence[Claim], endings: Sequence[Ending]) -> list[Claim]:
+        holds = [(one.hold(), ending, one.bid.terms) for one, ending in zip(claims, endings, strict=True)]
         try:
             answers = self._run(end(holds))
         finally:
-            self._let_go(*[claim for claim, _ in ends])
-        return ended(ends, answers)
+            self._let_go(*claims)
+        return ended(claims, endings, answers)
 
     def _let_go(self, *claims: Claim) -> None:
         for one in claims:

@@ -207,16 +207,14 @@ def resolved(key: Key, answer: Answer) -> None:
 H = TypeVar("H", bound=Holding)
 
 
-def ended(ends: Sequence[tuple[H, Ending]], answers: Sequence[Answer]) -> list[H]:
+def ended(claims: Sequence[H], endings: Sequence[Ending], answers: Sequence[Answer]) -> list[H]:
     """Return the claims that were lost; raise if the store did not say."""
-    unknown = [
-        holding for (holding, _), answer in zip(ends, answers, strict=True) if answer.state == "unknown"
-    ]
-    if unknown and ends[0][1].kind == "returned":
+    unknown = [claim for claim, answer in zip(claims, answers, strict=True) if answer.state == "unknown"]
+    if unknown and endings[0].kind == "returned":
         raise Unsettled(unknown[0].key)
     if unknown:
         raise Unreachable(f"the store did not confirm the end of {len(unknown)} claims")
-    return [holding for (holding, _), answer in zip(ends, answers, strict=True) if answer.state == "lost"]
+    return [claim for claim, answer in zip(claims, answers, strict=True) if answer.state == "lost"]
 
 
 def only_plain(way: Way) -> None:
