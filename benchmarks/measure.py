@@ -123,6 +123,7 @@ def compare(
     rounds: Sequence[Keys],
     effects: Effects = "each",
     clock: Callable[[], float] = time.perf_counter,
+    counts: Callable[[Sequence[float]], float] = statistics.median,
 ) -> Table:
     """Let contestants handle the same rounds of keys in turns, and put their medians side by side."""
     playing = [one for one in contestants if isinstance(one, Contestant)]
@@ -137,7 +138,7 @@ def compare(
             given = keys[: one.at_most]
             played[one.name].append(_play(one, given, effects, rows[one.name], clock) / len(given))
     for name, times in played.items():
-        _fill(rows[name], statistics.median(times))
+        _fill(rows[name], counts(times))
     for row in rows.values():
         row.ratio = _ratio(row, rows[playing[0].name])
     shown_rows = [rows[one.name] if isinstance(one, Contestant) else _missing(one) for one in contestants]

@@ -84,4 +84,4 @@ def _grown(small: Row, large: Row) -> Row:
     growth = large.micros_each / small.micros_each
     more = large.micros_each - small.micros_each
     note = f"{growth:.2f}x as much as in the smallest, {more:+.1f} µs"
-    return replace(large, ratio=None, growth=growth, note=note)
+    return replace(large, ratio=None, growth=growth, target="", reached=None, note=note)

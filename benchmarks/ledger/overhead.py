@@ -1,7 +1,8 @@
 """Subject: what the protocol itself costs per delivery, on a store that costs next to nothing.
 
-It is the one absolute figure here, so it is told in time of the processor: a busy machine stretches that less
-than the time on the clock.
+It is the one absolute figure here, and neighbours on the machine can only add to it; so it is told in time of
+the processor, and the least of the rounds counts. Each round has a store of its own, because what stays in
+memory is walked over by the garbage collector, which is no cost of the protocol's.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ TARGET = 20.0
 
 
 def tables(sizes: Sizes, folder: Path) -> Iterator[Table]:
-    batches = Contestant(f"onefold, batches of {sizes.batch:,}", "memory", ours.on_memory().batch)
-    singles = Contestant("onefold, single calls", "memory", ours.on_memory().single)
+    batches = Contestant(
+        f"onefold, batches of {sizes.batch:,}", "memory", lambda keys: ours.on_memory().batch(keys)
+    )
+    singles = Contestant("onefold, single calls", "memory", lambda keys: ours.on_memory().single(keys))
     table = compare(
-        "The protocol on the memory store, new keys, in time of the processor",
+        "The protocol on the memory store, new keys, in time of the processor, least of the rounds",
         [batches, singles],
         rounds_of(sizes, sizes.batch, "overhead"),
         clock=time.process_time,
+        counts=min,
     )
     table.aim_below(batches.name, TARGET)
     table.aim_below(singles.name, TARGET)
