@@ -22,6 +22,17 @@ TINY = 1e-4
 """Seconds by which a reading of a clock may be off after some additions."""
 
 
+_MAY_WRITE = {
+    "renew": ("held",),
+    "begin": ("held",),
+    "returned": ("done",),
+    "parked": ("parked",),
+    "refused": ("free", "parked"),
+    "raised": ("free", "parked"),
+}
+"""What the questions of a holder may leave, by their kind or by how the attempt ended."""
+
+
 def keeps_contract(world: World, changes: Sequence[Change]) -> None:
     """Hold what a store may rely upon: the keys of one call are distinct and sorted."""
     ids = [change.key.id for change in changes]
@@ -120,8 +131,8 @@ def _ends_joined(old: Entry | None, new: Entry) -> bool:
 
 def _judge_held(world: World, subject: Subject, old: Entry, new: Entry, op: Op) -> None:
     if op.token == old.token and new.token == old.token:
-        if new.state == "done" and (op.kind, op.ending) != ("end", "returned"):
-            world.fail("register", subject, f"a {op.kind} {op.ending} made it done")
+        if new.state not in _MAY_WRITE.get(op.ending or op.kind, ("free", "held", "parked")):
+            world.fail("register", subject, f"a {op.kind} {op.ending} wrote {new.state} over what was held")
         return
     if op.kind != "claim" or new.state not in ("held", "parked"):
         world.fail("owners", subject, f"a {op.kind} of {op.token} wrote {new.state} over {old.token}")
@@ -226,7 +237,7 @@ def _written_at(subject: Subject, entry: Entry) -> float | None:
 
 def _judge_end(world: World, op: Op, answer: Answer) -> None:
     subject = op.subject
-    wanted = {"returned": ("done",), "parked": ("parked",)}.get(op.ending, ("free", "parked"))
+    wanted = _MAY_WRITE[op.ending]
     stored = any(
         write.new is not None and write.new.token == op.token and write.new.state in wanted
         for write in subject.writes

@@ -76,6 +76,8 @@ class World:
         self.shift = 0.0
         """By how much the store's clock is off."""
         self.jumped_back = self.jumped_ahead = 0.0
+        self.bound = self.knobs.horizon + 60.0 * self.knobs.lease + 400.0
+        """By when all must have come to an end: some leases and back-offs after the healing."""
         self.healed = False
         self.lines: list[str] | None = [] if tracing else None
         self.violations: list[Violation] = []
@@ -120,24 +122,21 @@ class World:
                 self.fail("stuck", None, f"somebody in {task.process.name} waits for ever")
 
     def _drain(self) -> None:
-        heap, bound = self.heap, self._bound()
+        heap = self.heap
         while heap:
             self.now, _, do, args = heappop(heap)
-            if self.events > EVENTS or self.now > bound:
+            if self.events > EVENTS or self.now > self.bound:
                 self.fail("stuck", None, "it goes on and on")
                 heap.clear()
                 return
             do(*args)
-
-    def _bound(self) -> float:
-        """Say by when all must have come to an end: some leases and back-offs after the healing."""
-        return self.knobs.horizon + 60.0 * self.knobs.lease + 400.0
 
     def jump(self, by: float) -> None:
         """Move the store's clock."""
         self.shift += by
         self.jumped_back += max(-by, 0.0)
         self.jumped_ahead += max(by, 0.0)
+        self.bound += 2.0 * abs(by)
         self.note("store", f"its clock jumps by {by:+.1f} s")
 
     # ----- people and things
