@@ -1,6 +1,8 @@
 """The command line: one closing line, an exit code that means something, and a command to see it again."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -10,6 +12,7 @@ from onefold.testing.sim.history import live
 from onefold.testing.sim.planted import BUGS, LATER
 
 SEED = 2
+BUG = "in-doubt-auto-retried"
 
 
 def test_a_run_ends_with_one_line_that_says_it_all():
@@ -62,6 +65,23 @@ def test_a_replay_shows_the_trace_the_verdicts_and_the_same_digest_twice(capsys)
 def test_a_bug_that_nobody_knows_is_refused(capsys):
     with pytest.raises(SystemExit, match="no-such-bug"):
         main(["--seed", "7", "--plant", "no-such-bug"])
+
+
+def command(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "onefold.testing.sim", *args], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_planted_bug_is_shown_with_the_command_that_replays_it():
+    hunt = command("--plant", BUG)
+    again = hunt.stdout.strip().splitlines()[-1].removeprefix("see it all: ./dev sim ")
+    replay = command(*again.split())
+
+    assert hunt.returncode == 0, hunt.stderr
+    assert again.endswith(f"--plant {BUG}")
+    assert replay.returncode == 1
+    assert re.search(r"^BROKEN  \w+: ", replay.stdout, re.M)
 
 
 def test_a_failure_tells_the_seed_the_last_lines_the_history_of_the_key_and_the_command():

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Script = Coroutine[Any, Any, object]
 
 
+ALONE: Sequence[Ask] = (Ask((), bool),)
+"""The batch of whoever sends without standing in line."""
+
+
 class Cancelled(BaseException):
     """What a cancelled task feels."""
 
@@ -128,19 +132,22 @@ class Task:
     async def _merged(self, changes: Sequence[Change]) -> Sequence[Reply]:
         """Send changes as `drive.AsyncMerged` does: alone if nobody else asks, or in line."""
         process = self.process
-        turn = Turn(self)
-        ask = Asking(changes, turn)
         if process.line.lead_alone():
-            replies = await self._lead([ask], swap(changes))
+            replies = await self._lead(ALONE, swap(changes))
         else:
-            process.line.enter(ask)
-            if not ask.leads:
-                await self._wait(ask, turn)
-            if ask.open:
-                batch = process.line.take(ask)
-                await self._lead(batch, send(batch))
-            replies = ask.answer()
+            replies = await self._in_line(changes)
         return process.sightings.judge(changes, replies, process.offset + self.world.now)
+
+    async def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        turn = Turn(self)
+        ask, line = Asking(changes, turn), self.process.line
+        line.enter(ask)
+        if not ask.leads:
+            await self._wait(ask, turn)
+        if ask.open:
+            batch = line.take(ask)
+            await self._lead(batch, send(batch))
+        return ask.answer()
 
     async def _lead(self, batch: Sequence[Ask], call: Awaitable[Any]) -> Any:
         self.batch = batch

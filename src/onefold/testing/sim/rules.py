@@ -256,7 +256,8 @@ def _judge_end(world: World, op: Op, answer: Answer) -> None:
 def ended_by_error(world: World, op: Op) -> None:
     """Judge how a question failed: the store may be down, or the caller may have gone."""
     error, subject = op.error, op.subject
-    world.note(op.who, f"{op.kind} of {subject} under {op.token} ends by {type(error).__name__}")
+    if world.lines is not None:
+        world.note(op.who, f"{op.kind} of {subject} under {op.token} ends by {type(error).__name__}")
     if op.cancelled and isinstance(error, Exception) and not isinstance(error, Unreachable):
         world.fail("cancelled", subject, f"a {op.kind} that was cancelled raised {error!r}")
     if isinstance(error, Exception) and not isinstance(error, Unreachable | Misconfigured):
