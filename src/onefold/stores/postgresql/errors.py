@@ -17,8 +17,6 @@ from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered,
 _ADVICE = {
     "0A": "this server is too old, or not PostgreSQL",
     "22": "the database's encoding cannot hold it: use a database in UTF8",
-    "25006": "it is a replica or set to read-only: name the primary, "
-    "or several hosts and ?target_session_attrs=read-write",
     "28": "check the user and password in the store's URL",
     "3D": "create the database, or name another in the store's URL",
     "3F": "create the schema, or name another in search_path",
@@ -27,6 +25,16 @@ _ADVICE = {
     "42": "the ledger's tables are missing or not Onefold's own: see `onefold store sql postgresql:`",
 }
 """What to do about refusals that no repetition mends, by the beginning of their SQLSTATE."""
+
+_LATER = {
+    "25006": "it is a replica or set to read-only: name the primary, or all hosts and "
+    "target_session_attrs=read-write",
+    "40": "it met another transaction",
+    "53100": "its disk is full: make room",
+    "53200": "it is out of memory",
+    "57014": "it took longer than statement_timeout",
+}
+"""What is the matter where a repetition may do, by the beginning of the SQLSTATE. Nothing was written."""
 
 _WHILE_CONNECTING = (
     (re.compile(r"authentication failed|no password supplied|pg_hba\.conf|role .* does not exist"), "28"),
@@ -72,10 +80,14 @@ def _ours(error: psycopg.Error, name: str) -> OnefoldError:
         return Unanswered(f"{name} was asked and did not answer: {reason}")
     if state == "55P03":
         return Locked(f"{name}: another transaction holds what is asked for; nothing was written")
-    for start, advice in _ADVICE.items():
-        if state.startswith(start):
-            return Misconfigured(f"{name} refuses: {reason}; {advice}")
-    return Unreachable(f"{name} could not do it: {reason} (SQLSTATE {state}); nothing was written")
+    if advice := _match(_ADVICE, state):
+        return Misconfigured(f"{name} refuses: {reason}; {advice}")
+    matter = _match(_LATER, state) or f"SQLSTATE {state}"
+    return Unreachable(f"{name} could not do it, and nothing was written: {reason}; {matter}")
+
+
+def _match(advice: dict[str, str], state: str) -> str:
+    return next((words for start, words in advice.items() if state.startswith(start)), "")
 
 
 def _words(text: str) -> str:
