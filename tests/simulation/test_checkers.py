@@ -213,7 +213,7 @@ def test_a_plain_delivery_breaks_nothing():
     stage = Stage()
     stage.claim()
     entry = stage.subject.current
-    stage.subject.ops[0].wrote = True
+    stage.subject.ops[0].wrote = 1
     stage.answer(stage.subject.ops[0], Answer("won", entry))
     stage.effect()
     assert entry is not None

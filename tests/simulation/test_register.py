@@ -19,7 +19,7 @@ def op(kind: Kind, token: str, said: str, called: float, returned: float, ending
     one.ending = ending
     one.returned = returned
     one.executed = called
-    one.wrote = said in ("won", "done by it", "free by it", "nothing heard")
+    one.wrote = int(said in ("won", "done by it", "free by it", "nothing heard"))
     if said == "done by it":
         one.answer = Answer("settled", Entry("done", token=token))
     elif said == "free by it":

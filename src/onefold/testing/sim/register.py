@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onefold.testing.sim.subject import NEVER, Op
+from onefold.testing.sim.subject import NEVER, Kind, Op
 
 State = tuple[str, str]
 """What stands: nothing, held, done or parked, and under whose token."""
@@ -91,7 +91,9 @@ def _questions(ops: Sequence[Op]) -> list[Question]:
             if not open or op.wrote:
                 found.append(Question(op, open, NEVER if open else op.returned, op.executed))
         if op.wrote and op.kind in ("claim", "ready") and op.said != "won":
-            found.append(Question(_given_back(op), True, NEVER, op.executed))
+            found.append(Question(_again(op, "end"), True, NEVER, op.executed))
+        elif op.wrote > 1 and op.kind == "claim":
+            found.append(Question(_again(op, "claim"), True, NEVER, op.called))
     return found
 
 
@@ -102,11 +104,12 @@ def _may_have_happened(op: Op) -> bool:
     return op.answer.state != "won" if op.kind == "claim" else op.answer.state == "lost"
 
 
-def _given_back(op: Op) -> Op:
-    back = Op("end", op.subject, op.token, op.who, op.called)
-    back.ending = "refused"
-    back.executed = op.executed
-    return back
+def _again(op: Op, kind: Kind) -> Op:
+    """Make up what a question may have done beside its answer: given the key back, or lost it at first."""
+    beside = Op(kind, op.subject, op.token, op.who, op.called)
+    beside.ending = "refused"
+    beside.executed = op.executed
+    return beside
 
 
 def _after(question: Question, state: State, forgets: bool) -> list[State]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from onefold.core.claims import Answer
 from onefold.core.entry import Change, Entry
 from onefold.core.errors import Misconfigured, Unreachable
-from onefold.testing.sim.subject import Attempt, Op, Subject
+from onefold.testing.sim.subject import Attempt, Op, Subject, Write
 
 if TYPE_CHECKING:
     from onefold.testing.sim.process import Task
@@ -211,15 +211,15 @@ def _judge_won(task: Task, op: Op, answer: Answer) -> None:
     if entry is None:
         world.fail("answers", subject, f"a {op.kind} under {op.token} was won, and nothing was stored")
         return
-    written = _written_at(subject, entry)
-    if written is None or entry.token != op.token:
+    write = _write_of(subject, entry)
+    if write is None or entry.token != op.token:
         world.fail("answers", subject, f"a {op.kind} under {op.token} was won by what was never stored")
         return
-    if subject.effect == "joined":
-        return
-    if answer.since - task.process.offset > written + TINY:
+    if subject.effect == "joined" or (write.op is not op and world.jumped_back > 0):
+        return  # how long ago another flow wrote it, only a clock that goes forward can tell
+    if answer.since - task.process.offset > write.at + TINY:
         world.fail("ready", subject, f"the lease of {op.token} counts from after it was written")
-    if _starts_at_once(op) and world.now >= written + entry.lease + TINY:
+    if _starts_at_once(op) and world.now >= write.at + entry.lease + TINY:
         world.fail("ready", subject, f"{op.token} may start after its lease is over")
 
 
@@ -228,10 +228,10 @@ def _starts_at_once(op: Op) -> bool:
     return op.kind == "ready" or (op.kind == "claim" and not op.ending)
 
 
-def _written_at(subject: Subject, entry: Entry) -> float | None:
+def _write_of(subject: Subject, entry: Entry) -> Write | None:
     for write in reversed(subject.writes):
         if write.new is not None and write.new.version == entry.version and write.new == entry:
-            return write.at
+            return write
     return None
 
 

@@ -42,7 +42,8 @@ class Op:
         self.ending = ""
         self.asked = ""
         """What the last call on the store was after: a state to write, or "get"."""
-        self.wrote = False
+        self.wrote = 0
+        """How often it wrote."""
         self.late = False
         """Whether a call of its reached the store after it had given it up."""
         self.unsure = False

@@ -84,7 +84,7 @@ class World:
         self.heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self.events = 0
         self.made: dict[str, tuple[Subject, float]] = {}
-        """Every token, with the key it was made for, and when."""
+        """Every token, with the key it was made for, and when, by the clock of whoever made it."""
         skew = self.knobs.skew
         self.store = Clockless(self.clock, skew) if skew else MemoryStore(self.clock)
         self.network = Network(self, seed)
@@ -181,7 +181,7 @@ class World:
     def token(self, process: Process, subject: Subject) -> str:
         """Make a token, and remember what for."""
         token = f"{process.name}-{len(self.made)}"
-        self.made[token] = (subject, self.now)
+        self.made[token] = (subject, self.now + process.skew + self.knobs.ahead)
         return token
 
     # ----- the plan of a history
@@ -261,7 +261,7 @@ class World:
         subject.writes.append(Write(self.now, old, new, op))
         subject.current, subject.since = new, self.now
         if op is not None:
-            op.wrote = True
+            op.wrote += 1
 
     def fail(self, checker: str, subject: Subject | None, text: str) -> None:
         """Note a broken promise."""
