@@ -77,7 +77,12 @@ def test_an_awaited_sleep_lets_others_go_first():
 
 def test_threads_that_sleep_at_once_all_move_the_clock():
     clock = FakeClock(wall=0.0)
-    threads = [threading.Thread(target=lambda: [clock.sleep(1) for _ in range(1000)]) for _ in range(4)]
+
+    def sleep_often() -> None:
+        for _ in range(1000):
+            clock.sleep(1)
+
+    threads = [threading.Thread(target=sleep_often) for _ in range(4)]
 
     for thread in threads:
         thread.start()

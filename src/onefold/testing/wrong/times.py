@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from onefold.core.entry import Change, Entry, Seen, expired
 from onefold.core.key import Key
@@ -98,7 +99,7 @@ class RoundsTimes(Right):
         if seen.entry is None:
             return seen
         times = {name: getattr(seen.entry, name) for name in ("begun", "written", "not_before", "expires")}
-        whole = {name: None if at is None else float(int(at)) for name, at in times.items()}
+        whole: dict[str, Any] = {name: None if at is None else float(int(at)) for name, at in times.items()}
         return seen._replace(entry=seen.entry._replace(**whole))
 
 
