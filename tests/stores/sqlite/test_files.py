@@ -1,0 +1,266 @@
+"""Files that are no ledger, or no longer one: a typed error with a sentence, and the file left as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.stores.sqlite import SqliteStore
+from tests.stores.sqlite.ledgers import KEYS, NEW, inserts, is_whole, made, tokens
+from tests.stores.sqlite.neighbours import FORKING, as_nobody
+
+pytestmark = [pytest.mark.store("sqlite"), pytest.mark.filterwarnings(FORKING)]
+
+
+def refused(path: Path | str, create: bool = True) -> str:
+    """Say with which words a file is refused, for reading and for writing alike."""
+    words = set()
+    for act in (lambda store: store.get(KEYS[:1]), lambda store: store.swap(inserts([NEW]))):
+        with pytest.raises(Misconfigured) as raised:
+            act(SqliteStore(path, create=create, lock_timeout=0.05))
+        words.add(str(raised.value))
+    [word] = words
+    return word
+
+
+def cut(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
+
+
+@pytest.mark.parametrize("part", [0.9, 0.5, 0.1])
+def test_a_file_that_was_cut_short_is_refused_and_left_alone(tmp_path, part):
+    path = made(tmp_path / "ledger.db")
+    cut(path, int(path.stat().st_size * part))
+    before = path.read_bytes()
+
+    assert "is cut short" in refused(path)
+    assert "restore it from a backup" in refused(path, create=False)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_was_cut_in_its_first_bytes_is_no_database(tmp_path):
+    path = made(tmp_path / "ledger.db")
+    cut(path, 10)
+
+    assert "is not an SQLite database" in refused(path)
+
+
+def test_a_file_that_was_emptied_is_refused_and_not_taken_for_a_new_one(tmp_path):
+    path = made(tmp_path / "ledger.db")
+    cut(path, 0)
+
+    assert "is empty (0 bytes), which a ledger never is" in refused(path)
+    assert path.stat().st_size == 0
+
+
+def test_an_empty_file_is_waited_for_while_somebody_fills_it(tmp_path):
+    other, path = made(tmp_path / "other.db"), tmp_path / "ledger.db"
+    path.touch()
+    store = SqliteStore(path)
+    found: list[set[str | None]] = []
+    reader = threading.Thread(target=lambda: found.append(tokens(store)))
+    reader.start()
+    reader.join(0.05)
+    assert reader.is_alive(), "it waits"
+
+    os.replace(other, path)
+    reader.join()
+
+    assert found == [{"ann"}]
+
+
+def test_a_file_that_was_cut_short_under_its_log_is_refused_and_not_written_over(tmp_path):
+    store = SqliteStore(made(tmp_path / "ledger.db"))
+    store.swap(inserts([NEW]))
+    copy = tmp_path / "copy.db"
+    shutil.copy(store.path, copy)
+    shutil.copy(f"{store.path}-wal", f"{copy}-wal")
+    cut(copy, 4096 * 3)
+
+    with pytest.raises(OnefoldError):
+        tokens(SqliteStore(copy))
+
+
+def test_a_backup_that_is_put_back_is_whole(tmp_path):
+    path = made(tmp_path / "ledger.db")
+    shutil.copy(path, tmp_path / "backup.db")
+    cut(path, path.stat().st_size // 2)
+    refused(path)
+
+    shutil.copy(tmp_path / "backup.db", path)
+
+    assert is_whole(path)
+
+
+def test_a_file_with_scrambled_pages_is_refused_as_damaged(tmp_path):
+    path = made(tmp_path / "ledger.db")
+    data = bytearray(path.read_bytes())
+    data[4096:] = bytes(byte ^ 0x5A for byte in data[4096:])
+    path.write_bytes(data)
+
+    assert "is damaged (" in refused(path)
+
+
+@pytest.mark.parametrize("content", [b"hello world" * 100, b"\x7fELF", b"SQLite format 2\0" * 99, b"\n"])
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path, content):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+
+    assert "is not an SQLite database: give another path" in refused(path)
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_somebody_else_is_not_made_a_ledger_by_looking(tmp_path):
+    path = tmp_path / "shop.db"
+    shop = apsw.Connection(str(path))
+    shop.execute("CREATE TABLE customers (name TEXT)")
+    shop.close()
+
+    assert "without a ledger in it" in refused(path, create=False)
+
+
+def test_a_folder_is_refused(tmp_path):
+    assert refused(tmp_path) == f"{tmp_path} cannot be opened: Is a directory"
+
+
+def test_a_path_through_a_file_is_refused(tmp_path):
+    path = made(tmp_path / "ledger.db") / "another.db"
+
+    assert refused(path) == f"{path} cannot be opened: Not a directory"
+
+
+def test_a_missing_file_is_not_created_where_that_was_not_wished(tmp_path):
+    path = tmp_path / "ledger.db"
+
+    assert refused(path, create=False) == f"{path} does not exist: there is no ledger to open"
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_missing_folder_is_not_created(tmp_path):
+    path = tmp_path / "nowhere" / "ledger.db"
+
+    assert refused(path) == f"the folder {path.parent} does not exist: there is no ledger to open"
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("name", ["", ":memory:", "a\0b"])
+def test_a_name_that_names_no_file_is_refused_at_once(name):
+    with pytest.raises(Misconfigured, match="names no file; a ledger in memory is memory:"):
+        SqliteStore(name)
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path):
+    assert "File name too long" in refused(tmp_path / ("x" * 300))
+
+
+def test_a_file_of_a_newer_onefold_is_refused_and_left_alone(tmp_path):
+    path = made(tmp_path / "ledger.db")
+    set_schema(path, "999")
+
+    assert "was written by a newer Onefold (schema 999, this one knows 2)" in refused(path)
+    assert "pip install -U onefold" in refused(path, create=False)
+    set_schema(path, "2")
+    assert is_whole(path)
+
+
+def test_a_file_whose_schema_is_no_number_is_refused(tmp_path):
+    path = made(tmp_path / "ledger.db")
+    set_schema(path, "two")
+
+    assert "gives the schema as 'two'" in refused(path)
+
+
+def set_schema(path: Path, value: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE onefold_meta SET value = ? WHERE name = 'schema'", (value,))
+    connection.close()
+
+
+# ----- without the right to write
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that users without rights can reach, which pytest's own is not."""
+    with tempfile.TemporaryDirectory(prefix="onefold-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+        folder.chmod(0o700)
+
+
+def answer(act: Callable[[SqliteStore], object], path: Path) -> tuple[str, str]:
+    """Say how a store answers a user without rights: with which error and sentence."""
+
+    def asked() -> tuple[str, str]:
+        try:
+            act(SqliteStore(path, lock_timeout=0.05))
+        except Exception as error:
+            return type(error).__name__, str(error)
+        return "no error", ""
+
+    return as_nobody(asked)
+
+
+def write(store: SqliteStore) -> object:
+    return store.swap(inserts([NEW]))
+
+
+def test_a_file_that_may_not_be_written_can_be_read_and_a_write_is_refused(shared_folder):
+    path = made(shared_folder / "ledger.db")
+    path.chmod(0o444)
+
+    assert answer(write, path) == (
+        "Misconfigured",
+        f"{path} cannot be written: the file or its folder is read-only",
+    )
+    assert answer(tokens, path) == ("no error", "")
+    assert is_whole(path)
+
+
+def test_a_folder_that_may_not_be_written_is_told(shared_folder):
+    path = made(shared_folder / "ledger.db")
+    path.chmod(0o666)
+    shared_folder.chmod(0o555)
+
+    assert answer(write, path) == (
+        "Misconfigured",
+        f"{path} cannot be written: the file or its folder is read-only",
+    )
+    shared_folder.chmod(0o755)
+    assert is_whole(path)
+
+
+def test_a_file_that_may_not_be_read_is_told(shared_folder):
+    path = made(shared_folder / "ledger.db")
+    path.chmod(0o000)
+
+    assert answer(tokens, path) == ("Misconfigured", f"{path} cannot be opened: Permission denied")
+    path.chmod(0o644)
+    assert is_whole(path)
+
+
+def test_a_folder_in_which_nothing_may_be_made_is_told(shared_folder):
+    shared_folder.chmod(0o555)
+    path = shared_folder / "ledger.db"
+
+    assert answer(write, path) == (
+        "Misconfigured",
+        f"{path} cannot be opened: unable to open database file",
+    )
+
+
+def test_a_folder_that_may_not_be_entered_is_told(shared_folder):
+    path = made(shared_folder / "ledger.db")
+    shared_folder.chmod(0o000)
+
+    assert answer(write, path) == ("Misconfigured", f"{path} cannot be opened: Permission denied")
