@@ -98,11 +98,15 @@ class OursAwaited:
 
     def close(self) -> None:
         """Close the ledger and whatever still runs on its loop."""
-        self.loop.run_until_complete(self.ledger.close())
-        for task in (left := asyncio.all_tasks(self.loop)):
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self.loop.run_until_complete(self._stop())
         self.loop.close()
+
+    async def _stop(self) -> None:
+        await self.ledger.close()
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def url(path: Path, synchronous: str) -> str:
