@@ -14,7 +14,7 @@ import anyio
 
 from onefold.core.claims import Answer, Bid, Ending
 from onefold.core.entry import OPEN, Entry, State
-from onefold.core.errors import Locked, LostClaim, OnefoldError, Unreachable
+from onefold.core.errors import Locked, LostClaim, Misconfigured, OnefoldError, Unreachable
 from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.operate import look, page, resolve
@@ -310,7 +310,7 @@ class AsyncLedger:
         hold = claim.hold()
         try:
             [answer] = await self._run(end([(hold, ending, claim.bid.terms)]))
-        except Unreachable:
+        except (Unreachable, Misconfigured):
             answer = Answer("unknown")
         finally:
             self._let_go(claim)
@@ -320,23 +320,28 @@ class AsyncLedger:
 
     async def _fail(self, claim: AsyncClaim, error: BaseException) -> None:
         """Write that the effect ended by an exception, which the caller gets whatever the store says."""
-        if self._joined is not None:
-            self._let_go(claim)
-            self._joined.go_back(mark_name(claim.bid))
-            await self._run(note_failure(claim.bid))
-            return
         # A cancelled caller still says how it ended, within a grace time.
         grace = GRACE if isinstance(error, asyncio.CancelledError) else None
         try:
             with anyio.move_on_after(grace, shield=grace is not None):
-                await self._finish(claim, claim.way.ending(error), None)
+                if self._joined is not None:
+                    await self._undo(claim, self._joined)
+                else:
+                    await self._finish(claim, claim.way.ending(error), None)
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
+
+    async def _undo(self, claim: AsyncClaim, joined: Joined) -> None:
+        self._let_go(claim)
+        joined.go_back(mark_name(claim.bid))
+        await self._run(note_failure(claim.bid))
 
     async def _finish_many(self, claims: Sequence[AsyncClaim], endings: Sequence[Ending]) -> list[AsyncClaim]:
         holds = [(one.hold(), ending, one.bid.terms) for one, ending in zip(claims, endings, strict=True)]
         try:
             answers = await self._run(end(holds))
+        except (Unreachable, Misconfigured):
+            answers = [Answer("unknown")] * len(holds)
         finally:
             self._let_go(*claims)
         return ended(claims, endings, answers)

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 
 from onefold.core.claims import Answer, Bid, Ending
 from onefold.core.entry import OPEN, Entry, State
-from onefold.core.errors import Locked, OnefoldError, Unreachable
+from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unreachable
 from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.operate import look, page, resolve
@@ -278,7 +278,7 @@ class Ledger:
         hold = claim.hold()
         try:
             [answer] = self._run(end([(hold, ending, claim.bid.terms)]))
-        except Unreachable:
+        except (Unreachable, Misconfigured):
             answer = Answer("unknown")
         finally:
             self._let_go(claim)
@@ -288,20 +288,25 @@ class Ledger:
 
     def _fail(self, claim: Claim, error: BaseException) -> None:
         """Write that the effect ended by an exception, which the caller gets whatever the store says."""
-        if self._joined is not None:
-            self._let_go(claim)
-            self._joined.go_back(mark_name(claim.bid))
-            self._run(note_failure(claim.bid))
-            return
         try:
-            self._finish(claim, claim.way.ending(error), None)
+            if self._joined is not None:
+                self._undo(claim, self._joined)
+            else:
+                self._finish(claim, claim.way.ending(error), None)
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
+
+    def _undo(self, claim: Claim, joined: Joined) -> None:
+        self._let_go(claim)
+        joined.go_back(mark_name(claim.bid))
+        self._run(note_failure(claim.bid))
 
     def _finish_many(self, claims: Sequence[Claim], endings: Sequence[Ending]) -> list[Claim]:
         holds = [(one.hold(), ending, one.bid.terms) for one, ending in zip(claims, endings, strict=True)]
         try:
             answers = self._run(end(holds))
+        except (Unreachable, Misconfigured):
+            answers = [Answer("unknown")] * len(holds)
         finally:
             self._let_go(*claims)
         return ended(claims, endings, answers)
