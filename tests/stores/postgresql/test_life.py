@@ -13,7 +13,7 @@ import pytest
 
 from onefold import AsyncLedger, Key, Ledger, Terms
 from onefold.core.entry import Seen
-from onefold.core.errors import Unreachable
+from onefold.core.errors import Unreachable, Unsettled
 from onefold.stores.postgresql import aconnect, connect
 from onefold.stores.shells import Blocking
 from tests.servers.fixtures import OwnServer
@@ -60,6 +60,30 @@ def test_an_effect_during_which_the_server_died_and_returned_is_settled(server):
 
     assert (outcome.state, outcome.receipt) == ("ran", "sent")
     assert (again.state, again.receipt) == ("done", "sent")
+
+
+def test_a_batch_that_cannot_be_settled_is_told_to_have_happened(server):
+    with closing(Ledger(server.url)) as ledger:
+        claims = ledger.claim_many([Key("life", n) for n in range(3)])
+        server.kill()
+
+        with pytest.raises(Unsettled) as raised:
+            ledger.settle_many([(claim, "sent") for claim in claims])
+
+    assert raised.value.ran == "yes"
+
+
+def test_an_effect_whose_settling_is_refused_is_told_to_have_happened(postgresql_url, sql):
+    with closing(Ledger(postgresql_url)) as ledger:
+
+        def effect() -> str:
+            sql("DROP TABLE onefold_entries CASCADE")
+            return "sent"
+
+        with pytest.raises(Unsettled) as raised:
+            ledger.call(KEY, effect)
+
+    assert (raised.value.ran, raised.value.receipt) == ("yes", "sent")
 
 
 def test_a_session_that_was_ended_by_an_operator_is_replaced(opened, postgresql_url, sql):

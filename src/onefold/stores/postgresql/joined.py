@@ -7,15 +7,15 @@ transaction is writing is waited for, at most the lock timeout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from onefold.core.entry import UNKNOWN, Change, Reply, Seen, State
-from onefold.core.errors import Misconfigured, Unreachable
+from onefold.core.entry import Change, Reply, Seen, State
+from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import run
@@ -25,6 +25,7 @@ from onefold.stores.postgresql.schema import PATIENT_LOCKS, prepare
 from onefold.stores.shells import Blocking, Clients, Row
 
 NAME = "the joined database"
+_LOST = f"the connection to {NAME} is lost, and its transaction with it: roll back and start again"
 
 # The setting is the caller's: it is kept beside, and put back.
 _BEFORE = (
@@ -43,32 +44,51 @@ _UNDO = (Statement("ROLLBACK TO onefold_write"), Statement("RELEASE onefold_writ
 Connection = psycopg.Connection[Any]
 
 
+class Caller(Protocol):
+    """A connection of the caller's, by whatever library."""
+
+    def driver(self) -> Connection:
+        """Return the driver's connection, inside a transaction that the library knows of."""
+
+    def lose(self) -> None:
+        """Let the library know that the connection is lost."""
+
+
 class JoinedLink:
     """A caller's connection: statements leave in one pipeline, in the caller's transaction."""
 
-    def __init__(self, connection: Callable[[], Connection]) -> None:
-        self._connection = connection
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        connection = self._connection()
+        connection = self._caller.driver()
         if connection.autocommit and self.status == TransactionStatus.IDLE:
             raise Misconfigured(
                 "a ledger joins a transaction, and this connection is in autocommit mode outside of one: "
                 "turn it off, or call inside `with connection.transaction():`"
             )
-        with asking(NAME):
-            cursors = [_cursor(connection) for _ in statements]
-            with connection.pipeline():
-                for cursor, (sql, args) in zip(cursors, statements, strict=True):
-                    cursor.execute(sql, args)
-            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        try:
+            with asking(NAME):
+                return _executed(connection, statements)
+        except Unanswered as error:
+            self._caller.lose()
+            # Nothing is unknown here: what was not committed ends with its connection.
+            raise Unreachable(_LOST) from error
 
     @property
     def status(self) -> TransactionStatus:
-        return self._connection().info.transaction_status
+        return self._caller.driver().info.transaction_status
 
     def close(self) -> None:
         """Nothing to let go of: the connection is the caller's."""
+
+
+def _executed(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+    cursors = [_cursor(connection) for _ in statements]
+    with connection.pipeline():
+        for cursor, (sql, args) in zip(cursors, statements, strict=True):
+            cursor.execute(sql, args)
+    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 def _cursor(connection: Connection) -> psycopg.Cursor[Row]:
@@ -78,35 +98,55 @@ def _cursor(connection: Connection) -> psycopg.Cursor[Row]:
     return cursor
 
 
-def adapt(connection: Any) -> Callable[[], Connection]:
-    """Say how to come by the driver's connection, inside a transaction that its library knows of."""
+class _Psycopg:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def driver(self) -> Connection:
+        return self._connection
+
+    def lose(self) -> None:
+        """Nothing to do: the connection knows."""
+
+
+class _Alchemy:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def driver(self) -> Connection:
+        if self._connection.invalidated:
+            raise Unreachable(_LOST)
+        if not self._connection.in_transaction():
+            self._connection.begin()  # or its commit would find nothing to commit
+        own: Connection = self._connection.connection.driver_connection
+        return own
+
+    def lose(self) -> None:
+        self._connection.invalidate()
+
+
+def adapt(connection: Any) -> Caller:
+    """Give a caller's connection one face."""
     if isinstance(connection, psycopg.Connection):
-        return lambda: connection
+        return _Psycopg(connection)
     if isinstance(connection, psycopg.AsyncConnection):
         raise Misconfigured(
             "a ledger cannot join a psycopg.AsyncConnection yet: give a psycopg.Connection, "
             "also to an AsyncLedger"
         )
-    if getattr(connection.dialect, "driver", "") != "psycopg":
+    if connection.dialect.driver != "psycopg":
         raise Misconfigured(
-            f"a ledger joins SQLAlchemy connections to PostgreSQL through psycopg, and this one "
+            "a ledger joins SQLAlchemy connections to PostgreSQL through psycopg, and this one "
             f"uses {connection.dialect.driver}: write postgresql+psycopg:// in the engine's URL"
         )
-
-    def driver() -> Connection:
-        if not connection.in_transaction():
-            connection.begin()  # or its commit would find nothing to commit
-        own: Connection = connection.connection.driver_connection
-        return own
-
-    return driver
+    return _Alchemy(connection)
 
 
 class JoinedStore(Blocking):
     """Entries on a caller's connection; every write waits for the caller's commit."""
 
-    def __init__(self, connection: Callable[[], Connection]) -> None:
-        self._link = JoinedLink(connection)
+    def __init__(self, caller: Caller) -> None:
+        self._link = JoinedLink(caller)
         self._there = False
         super().__init__(PostgresPlan(_BEFORE, _AFTER), self._link)
 
@@ -117,11 +157,7 @@ class JoinedStore(Blocking):
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         self._ready()
         with self._undone():
-            replies = super().swap(changes)
-        if UNKNOWN in replies:
-            # Not unknown here: what was not committed ends with its connection.
-            raise Unreachable(f"the connection to {NAME} is lost, and its transaction with it")
-        return replies
+            return super().swap(changes)
 
     def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
