@@ -29,6 +29,7 @@ async def times_that_a_caller_writes_are_ignored(stage: Stage) -> None:
         second = await put(key(number), entry(written=told, not_before=told, expires=told), first.version)
         assert stage.near(second.written)
         assert (second.not_before, second.expires) == (None, None)
+        assert await stored(key(number)) == second, "what is told is what is stored"
         assert (await look(key(number))).idle < LONG
 
 
