@@ -23,7 +23,9 @@ end
 
 local function index(id, scope, was, entry)
   local state, was_open = entry[STATE], was and was ~= 'done'
-  if was_open and was ~= state then redis.call('ZREM', open_key(was, scope), id) end
+  -- Always, and first: a full server refuses what needs memory only to a script that has not written yet. So new
+  -- claims are refused, and what is running can still be renewed and ended.
+  if was_open then redis.call('ZREM', open_key(was, scope), id) end
   if state == 'done' then return end
   redis.call('ZADD', open_key(state, scope), due(entry), id)
   if not was_open then register(scope) end
@@ -63,7 +65,7 @@ local function try(change)
   if (version or nil) ~= text(expected) then return version and read(id) end
   if not entry then return remove(id, was, expires) end
   stamp(entry, text(expected and expected + 1 or math.floor(now * 1000000)), begin, delay, keep)
-  -- The index first: if its name is somebody else's, nothing is written.
+  -- The index first: if its name is somebody else's, no entry is written.
   index(id, scope, was, entry)
   -- What the new entry does not have must go, and so must the time at which the old one was to leave.
   if version then redis.call('DEL', key) end

@@ -37,7 +37,10 @@ class Address(NamedTuple):
 
 
 def address(url: str) -> Address:
-    """Read `redis://[user:password@]host[:port][/database][?prefix=…&timeout=…]`; rediss:// for TLS."""
+    """Read `redis://[user:password@]host[:port][/database][?prefix=…&timeout=…]`, or rediss:// for TLS.
+
+    valkey:// and valkeys:// say the same.
+    """
     try:
         parts = urlsplit(url)
         port, options = parts.port or PORT, parse_qsl(parts.query, strict_parsing=bool(parts.query))
@@ -46,7 +49,7 @@ def address(url: str) -> Address:
             "the store's redis:// URL cannot be read: check its host, port and options"
         ) from None
     host, database = parts.hostname or "localhost", _database(parts)
-    secure = parts.scheme == "rediss"
+    secure = parts.scheme in ("rediss", "valkeys")
     settings: dict[str, Any] = {"host": host, "port": port, "db": database}
     if parts.username:
         settings["username"] = unquote(parts.username)

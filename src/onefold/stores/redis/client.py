@@ -119,9 +119,7 @@ class Client:
 
     def execute_many(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands in one round trip; return the reply to each."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._link)
-            self._forget()
+        self._leave_parent()
         with self._lock:
             link = self._link = self._living() or self._connect()
             try:
@@ -131,9 +129,15 @@ class Client:
                 raise
 
     def close(self) -> None:
-        if self._pid == os.getpid():
-            with self._lock:
-                self._drop()
+        self._leave_parent()
+        with self._lock:
+            self._drop()
+
+    def _leave_parent(self) -> None:
+        """After a fork, let the parent's connection and lock be, whatever state they were in."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._link)
+            self._forget()
 
     def _living(self) -> Link | None:
         if self._link is not None and self._link.is_stale():
@@ -166,16 +170,12 @@ class AsyncClient:
         self.address = address(url)
         self.name = self.address.name
         self._create = create
-        self._loop: object = None
+        self._home: tuple[int, object] = (0, None)
         self._link: AsyncLink | None = None
 
     async def execute_many(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands in one round trip; return the reply to each."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._link, self._lock = loop, None, asyncio.Lock()
+        self._come_home()
         async with self._lock:
             link = self._link = await self._living() or await self._connect()
             try:
@@ -185,10 +185,21 @@ class AsyncClient:
                 raise
 
     async def close(self) -> None:
+        self._come_home()
+        async with self._lock:
+            await self._drop()
+
+    def _come_home(self) -> None:
+        """Be at home in this process and on this event loop; a connection of another is let go."""
         import asyncio
 
-        if self._loop is asyncio.get_running_loop():
-            await self._drop()
+        home = os.getpid(), asyncio.get_running_loop()
+        if self._home == home:
+            return
+        if self._link is not None and self._home[0] != os.getpid():
+            _INHERITED.append(self._link)
+        # One of another loop cannot be closed from here: that loop may be closed itself.
+        self._home, self._link, self._lock = home, None, asyncio.Lock()
 
     async def _living(self) -> AsyncLink | None:
         if self._link is not None and await self._link.is_stale():

@@ -72,8 +72,8 @@ class RedisPlan:
                 return found, json.dumps(place)
         if "done" not in states or due:
             return found, None
-        walked, place = await self._walk(scope, place or ["done", "0", []], limit - len(found))
-        return found + walked, json.dumps(place) if place else None
+        place = await self._walk(scope, place or ["done", "0", []], limit, found)
+        return found, json.dumps(place) if place else None
 
     async def _list(
         self, scope: str | None, states: Sequence[State], due: bool, place: list[Any] | None, limit: int
@@ -87,22 +87,25 @@ class RedisPlan:
         return [_found(row, now) for row in rows], end or None
 
     async def _walk(
-        self, scope: str | None, place: list[Any], limit: int
-    ) -> tuple[list[Found], list[Any] | None]:
-        """Walk on until a page of done entries is full; what has no room is named in the place."""
+        self, scope: str | None, place: list[Any], limit: int, found: list[Found]
+    ) -> list[Any] | None:
+        """Walk on until a page is full of done entries; what has no room is named in the place it ends."""
         _, cursor, left = place
-        found: list[Found] = []
+        shown = {key.id.hex() for key, _ in found}
         count = min(max(limit, WALK[0]), WALK[1])
         while True:
             step = (cursor, left or None, scope, self._pattern, count)
             [(now, cursor, rows)] = await self._ask("walk", [step])
+            # A server that shrinks its tables meanwhile shows some keys again; in one page they stand once.
+            new = [row for row in rows if row[0] not in shown]
             room = limit - len(found)
-            found += [_found(row, now) for row in rows[:room]]
-            left = [id for id, _ in rows[room:]]
+            found += [_found(row, now) for row in new[:room]]
+            shown.update(id for id, _ in new[:room])
+            left = [id for id, _ in new[room:]]
             if cursor == "0" and not left:
-                return found, None
+                return None
             if len(found) == limit:
-                return found, ["done", cursor, left]
+                return ["done", cursor, left]
 
     async def _ask(self, name: str, asked: Sequence[Any]) -> list[Any]:
         """Call a script once for each thing asked, all in one round trip."""
