@@ -159,7 +159,7 @@ def test_a_typo_is_answered_with_the_nearest_name(cli: Cli, words: list[str], hi
         "sqlite://",
         "sqlite://host/x.db",
         "sqlite:///x.db?fast=yes",
-        "redis://localhost/0",
+        "redis://localhost/orders",
         "memory:",
         "",
         " ",

@@ -12,8 +12,11 @@ from types import ModuleType
 from onefold.core.errors import Misconfigured
 from onefold.core.ports import AsyncStore, Joined, Store
 
-SCHEMES = {"memory": "memory", "sqlite": "sqlite", "postgresql": "postgresql"}
-PLANNED = ("mariadb", "redis", "mongodb", "dynamodb", "cassandra")
+SCHEMES = {"memory": "memory", "sqlite": "sqlite", "postgresql": "postgresql", "redis": "redis"}
+PLANNED = ("mariadb", "mongodb", "dynamodb", "cassandra")
+
+ALIASES = {"rediss": "redis", "valkey": "redis", "valkeys": "redis"}
+"""Other names that a URL may begin with; what they change is the backend's to know."""
 
 JOINS = {
     "psycopg": "postgresql",
@@ -58,7 +61,8 @@ def _kinds(connection: object) -> list[str]:
 
 
 def _backend(url: str) -> ModuleType:
-    scheme = url.partition(":")[0]
+    written = url.partition(":")[0]
+    scheme = ALIASES.get(written, written)
     if scheme in PLANNED:
         raise Misconfigured(f"the store {scheme} is planned, not built yet: use {_known()} for now")
     if scheme not in SCHEMES:
