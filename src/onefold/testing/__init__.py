@@ -1,8 +1,8 @@
 """The kit that proves a store, and tells what a worker does when things go wrong. It ships with Onefold.
 
 `contract` is what every store must pass, `wrong` are stores that must not, `model` compares a store with
-memory step by step, `clock` and `flaky` are the fakes, `proxy` cuts cables. Production code imports nothing from here, and
-nothing here imports pytest or hypothesis before it is needed.
+memory step by step, `clock` and `flaky` are the fakes, `proxy` cuts cables. Production code imports nothing
+from here, and nothing here imports pytest or hypothesis before it is needed.
 """
 
 import sys
