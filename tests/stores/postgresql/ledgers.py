@@ -9,7 +9,9 @@ from urllib.parse import quote
 
 from onefold import AsyncLedger, Key, Ledger
 from onefold.core.entry import Change, Entry, Reply, Seen
-from onefold.stores import aconnect, connect
+from onefold.stores import shells
+from onefold.stores.postgresql.client import AsyncClient, Client
+from onefold.stores.postgresql.plan import PostgresPlan
 
 PASSWORD = "only-for-tests"
 
@@ -18,7 +20,7 @@ class Blocking:
     """The blocking store and door."""
 
     def __init__(self, url: str, **how: Any) -> None:
-        self.store = connect(url, **how)
+        self.store = shells.Blocking(PostgresPlan(), Client(url, **how))
         self.ledger = Ledger(self.store)
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
@@ -39,7 +41,7 @@ class Awaited:
 
     def __init__(self, url: str, **how: Any) -> None:
         self._runner = asyncio.Runner()
-        self.store = aconnect(url, **how)
+        self.store = shells.Awaited(PostgresPlan(), AsyncClient(url, **how))
         self.ledger = AsyncLedger(self.store)
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
