@@ -100,8 +100,8 @@ def full(postgresql_url: str, sql) -> Blocking:
         store.get([])
     sql("ALTER TABLE onefold_entries SET (autovacuum_enabled = off)")
     sql(
-        "INSERT INTO onefold_entries SELECT sha256(n::text::bytea), 'many', 'done', NULL, 't', n, n, 'keyed', "
-        "NULL, 60, n, 1, NULL, NULL, NULL, n::text, '', NULL, NULL FROM generate_series(1, 20000) AS n"
+        "INSERT INTO onefold_entries SELECT sha256(n::text::bytea), 'many', 'done', NULL, 't', n, n, 'keyed',"
+        " NULL, 60, n, 1, NULL, NULL, NULL, n::text, '', NULL, NULL FROM generate_series(1, 20000) AS n"
     )
     with closing(connect(postgresql_url)) as store:
         store.swap(inserts(Key("few", n) for n in range(3)))
