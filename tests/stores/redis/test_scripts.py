@@ -110,9 +110,6 @@ WRONG = {
     "skips ties at the end of a page": Wrong(
         "scan", " and id <= last", "", "pages_of_any_size_show_everything_once"
     ),
-    "repeats the end of a page": Wrong(
-        "scan", "and id <= last", "and id < last", "pages_of_any_size_show_everything_once"
-    ),
     "starts every scope where the page before ended": Wrong(
         "scan", "place and place[1] == scope", "place", "pages_of_any_size_show_everything_once"
     ),
