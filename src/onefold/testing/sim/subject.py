@@ -87,8 +87,8 @@ class Subject:
     """One key, with its record and its whole history."""
 
     __slots__ = (
-        "accepted", "attempts", "barred", "born", "current", "effect", "fenced", "floor", "highest", "key",
-        "number", "ops", "remembered", "since", "terms", "tries", "window", "words", "writes",
+        "accepted", "ahead", "attempts", "barred", "born", "current", "effect", "fenced", "floor", "highest",
+        "key", "number", "ops", "remembered", "since", "terms", "tries", "window", "words", "writes",
     )  # fmt: skip
 
     def __init__(self, number: int, effect: Effect, terms: Terms, born: float) -> None:
@@ -102,6 +102,8 @@ class Subject:
         self.current: Entry | None = None
         self.since = 0.0
         """True time of the last write."""
+        self.ahead = 0.0
+        """How far the store's clock had jumped ahead by then, all jumps together."""
         self.floor = 0
         """The highest fence and version ever stored, also before a purge."""
         self.writes: list[Write] = []

@@ -259,7 +259,7 @@ class World:
         old, new = subject.current, reply.entry
         rules.judge(self, subject, old, new, op)
         subject.writes.append(Write(self.now, old, new, op))
-        subject.current, subject.since = new, self.now
+        subject.current, subject.since, subject.ahead = new, self.now, self.jumped_ahead
         if op is not None:
             op.wrote += 1
 
