@@ -145,32 +145,36 @@ class Client:
                 self._link = None
 
 
-def connected(address: Address) -> Any:
+def connected(address: Address, config: Config = CONFIG) -> Any:
     """Return a client of boto3's, with credentials from where AWS tools look; a local server takes any."""
     try:
         session = botocore.session.get_session()
         session.register_component("data_loader", _models(session.get_config_variable("data_path")))
-        keys: dict[str, str] = {}
-        if address.is_local:
-            # Nobody's role serves a server on this machine, and asking for one takes seconds.
-            session.get_component("credential_provider").remove("iam-role")
-            keys = {} if session.get_credentials() else dict.fromkeys(_KEYS, "local")
-        elif session.get_credentials() is None:
-            raise Misconfigured(
-                f"there are no AWS credentials for {address.name}: set AWS_PROFILE or AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY, run `aws configure`, or give the machine a role"
-            )
         return boto3.session.Session(botocore_session=session).client(
             "dynamodb",
             region_name=address.region,
             endpoint_url=address.endpoint,
-            config=CONFIG,
-            **keys,
+            config=config,
+            **_keys(session, address),
         )
-    except (BotoCoreError, ValueError) as error:
+    except BotoCoreError as error:
         outcome = sorted_out(error, address.name)
-        assert isinstance(outcome, OnefoldError)
+        assert isinstance(outcome, OnefoldError), "nothing was asked, so nothing was refused"
         raise outcome from error
+
+
+def _keys(session: Any, address: Address) -> dict[str, str]:
+    """Make sure that there are credentials; return some for a local server, if nobody set any."""
+    if address.is_local:
+        # Nobody's role serves a server on this machine, and asking for one takes seconds.
+        session.get_component("credential_provider").remove("iam-role")
+        return {} if session.get_credentials() else dict.fromkeys(_KEYS, "local")
+    if session.get_credentials() is None:
+        raise Misconfigured(
+            f"there are no AWS credentials for {address.name}: set AWS_PROFILE or AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, run `aws configure`, or give the machine a role"
+        )
+    return {}
 
 
 @cache

@@ -89,7 +89,8 @@ class DynamoPlan:
                 [requests.look(self._table, left[at : at + BATCH]) for at in range(0, len(left), BATCH)],
             )
             left = []
-            for reply in map(_answered, outcomes):
+            for outcome in outcomes:
+                reply = _answered(outcome, "Responses")
                 found.update((items.id_of(item), item) for item in reply["Responses"].get(self._table, ()))
                 unread = reply.get("UnprocessedKeys", {}).get(self._table, {})
                 left += [items.id_of(key) for key in unread.get("Keys", ())]
@@ -161,10 +162,12 @@ def _raise_if_in_vain(outcomes: Sequence[Outcome]) -> None:
         raise errors[0]
 
 
-def _answered(outcome: Outcome) -> dict[str, Any]:
+def _answered(outcome: Outcome, part: str) -> dict[str, Any]:
+    """Return a reply to a reading that has what was asked for; what is missing must not pass for absent."""
     if isinstance(outcome, OnefoldError):
         raise outcome
-    assert isinstance(outcome, dict), "only writes are refused"
+    if not isinstance(outcome, dict) or part not in outcome:
+        raise Unanswered(f"dynamodb was asked and gave an answer that cannot be read: it lacks {part}")
     return outcome
 
 
@@ -179,7 +182,7 @@ def _fill(
 ) -> Position | None:
     """Add what was listed, up to the limit; return where to go on if a place is not yet at its end."""
     for at, outcome in zip(asked, outcomes, strict=True):
-        reply = _answered(outcome)
+        reply = _answered(outcome, "Items")
         listed, room = reply["Items"], limit - len(rows)
         rows += listed[:room]
         if len(listed) > room:
