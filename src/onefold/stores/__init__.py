@@ -12,8 +12,14 @@ from types import ModuleType
 from onefold.core.errors import Misconfigured
 from onefold.core.ports import AsyncStore, Joined, Store
 
-SCHEMES = {"memory": "memory", "sqlite": "sqlite", "postgresql": "postgresql", "redis": "redis"}
-PLANNED = ("mariadb", "mongodb", "dynamodb", "cassandra")
+SCHEMES = {
+    "memory": "memory",
+    "sqlite": "sqlite",
+    "postgresql": "postgresql",
+    "redis": "redis",
+    "dynamodb": "dynamodb",
+}
+PLANNED = ("mariadb", "mongodb", "cassandra")
 
 ALIASES = {"rediss": "redis", "valkey": "redis", "valkeys": "redis"}
 """Other names that a URL may begin with; what they change is the backend's to know."""
