@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _stop)
     gc.freeze()  # forked workers then share what was loaded here
     try:
-        place(options.store)
+        options.server = _server(options)
         with _folder(options.keep) as folder:
             return int(options.run(options, folder))
     except Misconfigured as error:
@@ -42,6 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _server(options: argparse.Namespace) -> str:
+    """Say where the server of a store is; a store that has none needs none."""
+    if not place(options.store).on_server:
+        return ""
+    variable = f"{options.store.upper()}_URL"
+    url: str = options.url or os.environ.get(variable, "")
+    if not url:
+        raise Misconfigured(
+            f"the store {options.store} needs a server: give --url or ${variable}; ./dev torture starts one"
+        )
+    return url
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev torture", description=__doc__)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
@@ -49,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.set_defaults(run=_kill)
     verb.add_argument("--kills", type=_positive, default=400, help="kills for each effect class (400)")
     verb.add_argument("--effect", choices=EFFECTS, help="only this effect class; all four without it")
+    verb.add_argument("--server-kills", type=int, default=0, metavar="N", help="kill the server, too (0)")
+    verb.add_argument("--restart", metavar="COMMAND", help="kills the server and ends when it is back")
     verb.add_argument(
         "--plant", choices=PLANTS, default="none", help="let the worker be wrong, to see it found"
     )
@@ -72,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _common(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--store", default="sqlite", help="the store, by its scheme (sqlite)")
+    verb.add_argument("--url", help="where the store's server is, if it has one")
     verb.add_argument("--seed", type=int, default=1, help="what the plan is drawn from (1)")
     verb.add_argument("--keep", action="store_true", help="leave ledger and journal behind, and say where")
 
@@ -85,7 +104,14 @@ def _positive(text: str) -> int:
 
 def _kill(options: argparse.Namespace, folder: Path) -> int:
     effects = [options.effect] if options.effect else EFFECTS
-    sites = [Site(options.store, folder / effect, effect, options.plant) for effect in effects]
+    disturbed = options.server_kills > 0
+    if disturbed and not options.restart:
+        raise Misconfigured("--server-kills needs --restart COMMAND; ./dev torture gives one")
+    sites = [
+        Site(options.store, folder / effect, effect, options.plant, options.server, disturbed)
+        for effect in effects
+        if effect != "joined" or place(options.store).callers
+    ]
     for site in sites:
         if options.kills < (needed := kills.points_needed(site)):
             raise Misconfigured(
@@ -96,8 +122,9 @@ def _kill(options: argparse.Namespace, folder: Path) -> int:
 
 def _kill_one(options: argparse.Namespace, site: Site) -> int:
     site.folder.mkdir()
+    shots = kills.Shots(options.kills, options.server_kills, partial(_restart, options.restart))
     with _progress(f"{site.effect}: kill", options.kills) as progress:
-        toll = kills.kill(site, options.kills, options.seed, progress)
+        toll = kills.kill(site, shots, options.seed, progress)
     for step, hits in _by_step(toll.hits):
         _say(f"  {step:<20}{hits}")
     _say(f"  {'at random moments':<20}{toll.at_random}")
@@ -106,14 +133,23 @@ def _kill_one(options: argparse.Namespace, site: Site) -> int:
         _say(f"  {'repeated after':<20}{reason} {times}")
     if not found.holds:
         _list({"duplicated": found.duplicated, "lost": found.lost, "unexplained": found.unexplained})
-    _say(f"{site.effect}: {toll.kills} kills, {toll.keys} keys: {found}")
-    return _judged(found.holds, f"kill --effect {site.effect} --kills {options.kills}", options)
+    servers = f"{toll.servers} server kills, " if toll.servers else ""
+    _say(f"{site.effect}: {toll.kills} kills, {servers}{toll.keys} keys: {found}")
+    servers = f" --server-kills {options.server_kills}" if options.server_kills else ""
+    return _judged(found.holds, f"kill --effect {site.effect} --kills {options.kills}{servers}", options)
+
+
+def _restart(command: str) -> None:
+    subprocess.run(command, shell=True, check=True)
 
 
 def _zombie(options: argparse.Namespace, folder: Path) -> int:
     with _progress("zombie", options.count) as progress:
         found = zombies.zombies(
-            zombies.Grave(options.store, folder, options.plant), options.count, options.seed, progress
+            zombies.Grave(options.store, folder, options.plant, options.server),
+            options.count,
+            options.seed,
+            progress,
         )
     _list({"stale write accepted": found.stale, "duplicated": found.duplicated, "lost": found.lost})
     _list({"unexplained": found.unexplained})
@@ -123,7 +159,8 @@ def _zombie(options: argparse.Namespace, folder: Path) -> int:
 
 def _birth(options: argparse.Namespace, folder: Path) -> int:
     with _progress("birth", options.count) as progress:
-        found = births.births(options.store, folder, options.plant, options.count, options.seed, progress)
+        site = Site(options.store, folder, "idempotent", server=options.server)
+        found = births.births(site, options.plant, options.count, options.seed, progress)
     _list({"wedged": found.wedged})
     _say(f"birth: {found}")
     return _judged(not found.wedged, f"birth --count {options.count}", options)

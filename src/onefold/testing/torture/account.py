@@ -1,8 +1,8 @@
 """The account of a run, in pure functions: what the far side saw, the ledger says and the dead left open.
 
-A repeat or a parked key is *explained* only by a worker that is known to have died, or to have lost its
-claim, between reaching for that key and saying how it ended. Everything else is a finding. Nothing here
-reads a file.
+A repeat or a parked key is *explained* only by a worker that is known to have died, to have lost its claim,
+or to have asked a server that was killed, between reaching for that key and saying how it ended. Everything
+else is a finding. Nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Trail(NamedTuple):
     """Keys it had reached for, and of which it did not say how they ended."""
     lost: frozenset[int] = frozenset()
     """Keys whose claim the ledger told it was gone."""
+    unsure: frozenset[int] = frozenset()
+    """Keys of which the ledger could not tell it what stands, because the store's server was killed."""
 
 
 class Run(NamedTuple):
@@ -66,6 +68,7 @@ def trail(pid: int, killed: bool, said: Iterable[tuple[str, ...]]) -> Trail:
     """Read what a worker said while it lived."""
     open_keys: set[int] = set()
     lost: set[int] = set()
+    unsure: set[int] = set()
     for line in said:
         match line:
             case ("reach", key):
@@ -74,7 +77,9 @@ def trail(pid: int, killed: bool, said: Iterable[tuple[str, ...]]) -> Trail:
                 open_keys.discard(int(key))
                 if state == "lost":
                     lost.add(int(key))
-    return Trail(pid, killed, frozenset(open_keys), frozenset(lost))
+                if state == "unsure":
+                    unsure.add(int(key))
+    return Trail(pid, killed, frozenset(open_keys), frozenset(lost), frozenset(unsure))
 
 
 def account(run: Run) -> Account:
@@ -126,6 +131,7 @@ def _parked_without_reason(run: Run, parked: Sequence[int]) -> list[str]:
     if run.effect != "one-shot":
         return [f"key {key} is parked, and {run.effect} effects never are" for key in parked]
     left = {key for trail in run.trails if trail.killed for key in trail.open}
+    left |= {key for trail in run.trails for key in trail.unsure}
     return [
         f"key {key} is parked ({run.entries[key].why}), but nobody died while at it"
         for key in parked
@@ -165,4 +171,5 @@ def _reasons(run: Run) -> dict[tuple[int, int], str]:
     killed = [trail for trail in run.trails if trail.killed]
     reasons = {(trail.pid, key): "a kill between effect and settle" for trail in killed for key in trail.open}
     outrun = {(trail.pid, key): "a lease that ran out" for trail in run.trails for key in trail.lost}
-    return reasons | outrun
+    unsure = {(trail.pid, key): "a kill of the server" for trail in run.trails for key in trail.unsure}
+    return reasons | outrun | unsure

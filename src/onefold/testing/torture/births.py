@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -18,8 +19,8 @@ from onefold.testing.torture.children import Child, Children, Report
 from onefold.testing.torture.places import place
 from onefold.testing.torture.worker import Errand, Site, work
 
-LONGEST_LIFE = 0.02
-"""Seconds after its fork within which a worker is killed; about what it takes to make a store."""
+SHARE_OF_LIFE = 0.4
+"""Part of the time in which workers are killed at random: about what it takes to make a store."""
 
 TOGETHER = 10
 """Second workers that are at it at the same time."""
@@ -42,18 +43,20 @@ class Births(NamedTuple):
         return f"{self.stores} new stores, {self.killed} first workers killed, wedged {len(self.wedged)}"
 
 
-def births(
-    scheme: str, folder: Path, plant: Plant, count: int, seed: int, progress: Callable[[int], None]
-) -> Births:
+def births(site: Site, plant: Plant, count: int, seed: int, progress: Callable[[int], None]) -> Births:
     """Kill the first worker of this many new stores, and send a second one to each."""
-    place(scheme).warm()
+    where = place(site.scheme)
+    where.warm()
     rng = random.Random(seed)
-    sites = [Site(scheme, folder / str(number), "idempotent") for number in range(count)]
+    sites = [site._replace(folder=site.folder / str(number)) for number in range(count)]
     seconds: list[Child] = []
-    with Children() as children:
-        firsts = [_kill_first(site, plant, rng.uniform(0, LONGEST_LIFE), children) for site in sites]
+    with ExitStack() as stack, Children() as children:
+        for one in sites:
+            stack.enter_context(where.lend(one.url))
+        lives = [rng.uniform(0, where.life * SHARE_OF_LIFE) for _ in sites]
+        firsts = [_kill_first(one, plant, life, children) for one, life in zip(sites, lives, strict=True)]
         for start in range(0, count, TOGETHER):
-            some = [children.start(partial(_go_on, site)) for site in sites[start : start + TOGETHER]]
+            some = [children.start(partial(_go_on, one)) for one in sites[start : start + TOGETHER]]
             children.until_ended(some)
             seconds += some
             progress(len(seconds))

@@ -11,7 +11,7 @@ import random
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,20 +30,29 @@ HITS = 10
 TRIES = 5
 """Workers sent to one point in a row without dying there, before it is given up."""
 
-LONGEST_LIFE = 0.05
-"""Seconds after its fork within which a worker is killed at random."""
-
 FAILURES = 5
 """Workers that may fail before the run is broken off."""
 
 SECONDS = (60.0, 0.5)
 """How long a run may take: to begin with, and for each kill."""
 
+SERVER_SECONDS = 20.0
+"""How long it may take to kill a server, to get it back, and for its workers to come to their end."""
+
 OUT_OF_TIME = "the run was broken off: it took too long"
 
 FINAL = ("settled", "noted", "done", "parked")
 
 Progress = Callable[[int], None]
+
+
+class Shots(NamedTuple):
+    """How often workers and their server are to be killed, and how to do that to a server."""
+
+    workers: int
+    servers: int = 0
+    restart: Callable[[], object] = lambda: None
+    """Kill the server, and return when it is back."""
 
 
 class Toll(NamedTuple):
@@ -54,6 +63,7 @@ class Toll(NamedTuple):
     keys: int
     hits: Counter[str]
     at_random: int
+    servers: int = 0
 
 
 def points_needed(site: Site) -> int:
@@ -61,17 +71,18 @@ def points_needed(site: Site) -> int:
     return len(spots(site.effect))
 
 
-def kill(site: Site, kills: int, seed: int, progress: Progress) -> Toll:
+def kill(site: Site, shots: Shots, seed: int, progress: Progress) -> Toll:
     """Run one effect class through this many kills and count what came of it."""
     place(site.scheme).warm()
-    with Children() as children:
+    with place(site.scheme).lend(site.url), Children() as children:
         _prepare(site, children)
-        campaign = Campaign(site, kills, random.Random(f"{seed} {site.effect}"), children, progress)
+        campaign = Campaign(site, shots.workers, random.Random(f"{seed} {site.effect}"), children, progress)
         campaign.sweep()
-        campaign.at_random(lanes=1, until=(kills + campaign.kills) // 2)
-        campaign.at_random(lanes=2, until=kills)
+        campaign.at_random(lanes=1, until=(shots.workers + campaign.kills) // 2)
+        campaign.at_random(lanes=2, until=shots.workers)
+        campaign.kill_server(shots)
         campaign.recover()
-    return campaign.toll()
+        return campaign.toll()
 
 
 class Campaign:
@@ -94,6 +105,7 @@ class Campaign:
         self.trails: list[Trail] = []
         self.complaints: list[str] = []
         self.sent = 0
+        self.server_kills = 0
         self.deadline = time.monotonic() + SECONDS[0] + SECONDS[1] * kills
 
     @property
@@ -147,7 +159,7 @@ class Campaign:
         while self.kills < until and self.sent < allowed and not self.broken:
             while len(ends) < min(lanes, until - self.kills):
                 child = self.send(self._any_errand())
-                ends[child] = child.born + self.rng.uniform(0, LONGEST_LIFE)
+                ends[child] = child.born + self.rng.uniform(0, place(self.site.scheme).life)
             now = time.monotonic()
             for child in [child for child, end in ends.items() if end <= now]:
                 os.kill(child.pid, signal.SIGKILL)
@@ -156,12 +168,33 @@ class Campaign:
                 del ends[child]
                 self.note(child)
 
-    def _any_errand(self) -> Errand:
+    def _any_errand(self, count: int = 12) -> Errand:
         manners: list[Manner] = sorted({spot.manner for spot in spots(self.site.effect)})
         keys = [*self._some(list(self.open), 9), *self._some(self.over, 2)]
-        keys += self._fresh(12 - len(keys))
+        keys += self._fresh(count - len(keys))
         self.rng.shuffle(keys)
         return self._errand(self.rng.choice(manners), keys)
+
+    # ----- with the server
+
+    def kill_server(self, shots: Shots) -> None:
+        """Kill the server under two workers that are in the middle of it, and let them come to their end."""
+        for _ in range(shots.servers):
+            if self.broken:
+                return
+            self.deadline += SERVER_SECONDS
+            workers = [self.send(self._any_errand(40), lifetime=60) for _ in range(2)]
+            self._until_at_work(workers)
+            self.children.watch(self.rng.uniform(0, 0.1))
+            shots.restart()
+            self.server_kills += 1
+            self.children.until_ended(workers)
+            for child in workers:
+                self.note(child)
+
+    def _until_at_work(self, workers: Sequence[Child]) -> None:
+        while any(child.status is None and not child.words("end") for child in workers):
+            self.children.watch(None)
 
     # ----- to the end
 
@@ -180,7 +213,7 @@ class Campaign:
         """Take the account."""
         entries, lines = _outcome(self.site)
         run = Run(self.site.effect, range(self.keys), entries, lines, self.trails, self.complaints)
-        return Toll(account(run), self.kills, self.keys, self.hits, self.random_kills)
+        return Toll(account(run), self.kills, self.keys, self.hits, self.random_kills, self.server_kills)
 
     # ----- sending workers and hearing of them
 
@@ -268,7 +301,7 @@ def _outcome(site: Site) -> tuple[dict[int, Entry], list[Line]]:
     """Read what the ledger says, and what the far side saw."""
     if site.effect == "joined":
         caller = place(site.scheme).callers[0](site.url)
-        rows = caller.rows("SELECT word, key, pid FROM effects ORDER BY rowid")
+        rows = caller.rows("SELECT word, key, pid FROM effects")
         entries = _entries(Ledger.on(caller.connection))
         caller.commit()
         caller.close()

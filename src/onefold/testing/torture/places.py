@@ -1,15 +1,19 @@
 """Where a torture takes place: for each scheme, how to get a fresh store that several processes can share.
 
 A new store gets a row here, and nothing else of the torture changes. A scheme without a row is answered with
-a sentence.
+a sentence. Servers are not started here: whoever runs the torture says where one is.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
 
 import apsw
 
@@ -24,6 +28,10 @@ class Caller(Protocol):
     """A connection of the caller's own, which a joined ledger takes part in; the caller commits."""
 
     @property
+    def broken(self) -> tuple[type[Exception], ...]:
+        """What the caller's library raises when the connection is lost."""
+
+    @property
     def connection(self) -> object: ...
 
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
@@ -36,12 +44,19 @@ class Caller(Protocol):
 class Place(NamedTuple):
     """How to come by a fresh store of one kind, and by the connections that can be joined to it."""
 
-    url: Callable[[Path], str]
-    """Name a store of its own for every folder."""
+    url: Callable[[str, Path], str]
+    """Name a store of its own for every folder, on the server at a URL if there is one."""
     warm: Callable[[], object]
     """Load what every worker needs, before the first fork."""
     callers: tuple[Callable[[str], Caller], ...] = ()
     """Open a caller's own connection to the store at a URL, by each library that can be joined."""
+    on_server: bool = False
+    lend: Callable[[str], AbstractContextManager[object]] = nullcontext
+    """Make what the URL of a store names, where the store does not do so itself, and remove it afterwards."""
+    lease: float = 0.25
+    """Seconds. Short leases make recovery quick; shorter than a store's worst answer they prove nothing."""
+    life: float = 0.05
+    """Seconds after its fork within which a worker is killed at random: about what a few keys take."""
 
 
 def place(scheme: str) -> Place:
@@ -64,6 +79,8 @@ def _why_not(scheme: str) -> str:
 class _Stdlib:
     """The standard library's connection, used as its documentation does."""
 
+    broken: tuple[type[Exception], ...] = ()
+
     def __init__(self, url: str) -> None:
         self.connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=BUSY_SECONDS)
 
@@ -78,6 +95,8 @@ class _Stdlib:
 
 
 class _Apsw:
+    broken: tuple[type[Exception], ...] = ()
+
     def __init__(self, url: str) -> None:
         self.connection = apsw.Connection(url.removeprefix("sqlite:///"))
         self.connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
@@ -93,10 +112,60 @@ class _Apsw:
         self.connection.close()
 
 
+class _Psycopg:
+    def __init__(self, url: str) -> None:
+        import psycopg
+
+        self.broken = (psycopg.OperationalError,)
+        self.connection = psycopg.connect(url)
+
+    def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        cursor = self.connection.execute(sql.replace("?", "%s"), bound)
+        return cursor.fetchall() if cursor.description else []
+
+    def commit(self) -> None:
+        self.connection.commit()
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def _own(server: str, folder: Path, parameter: str, value: str = "") -> str:
+    """Name a place for every folder on a server, by a parameter of its URL."""
+    name = f"torture_{blake2b(str(folder).encode(), digest_size=8).hexdigest()}"
+    return f"{server}{'&' if '?' in server else '?'}{parameter}={quote(value, safe='')}{name}"
+
+
+@contextmanager
+def _schema(url: str) -> Iterator[None]:
+    import psycopg
+
+    name = b"torture_" + url.rpartition("torture_")[2].encode()
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute(b"CREATE SCHEMA " + name)
+    yield
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute(b"DROP SCHEMA " + name + b" CASCADE")
+
+
 PLACES: dict[str, Place] = {
     "sqlite": Place(
-        url=lambda folder: f"sqlite:///{folder / 'ledger.db'}",
+        url=lambda _, folder: f"sqlite:///{folder / 'ledger.db'}",
         warm=lambda: migrations("sqlite"),
         callers=(_Stdlib, _Apsw),
+    ),
+    "postgresql": Place(
+        url=lambda server, folder: _own(server, folder, "options", "-csearch_path="),
+        warm=lambda: import_module("onefold.stores.postgresql.joined"),
+        callers=(_Psycopg,),
+        on_server=True,
+        lend=_schema,
+        lease=0.5,
+        life=0.3,
+    ),
+    "redis": Place(
+        url=lambda server, folder: _own(server, folder, "prefix"),
+        warm=lambda: import_module("onefold.stores.redis"),
+        on_server=True,
     ),
 }

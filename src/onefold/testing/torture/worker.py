@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from onefold import Key, Ledger, Refused, Terms
 from onefold.core.entry import Change, Effect, Seen
-from onefold.core.errors import LostClaim
+from onefold.core.errors import LostClaim, Unreachable, Unsettled
 from onefold.drive import Event
 from onefold.ledger.blocking import Claim
 from onefold.ledger.ways import How
@@ -24,9 +26,6 @@ from onefold.testing.torture.places import Caller, place
 from onefold.testing.torture.points import Death, Manner, Tripwire
 
 SCOPE = "torture"
-LEASE = 0.25
-TERMS = Terms(lease=LEASE, attempts=1_000_000, backoff=(0.01, 0.05))
-"""Short leases make recovery quick; as many attempts as there can be deaths."""
 
 BATCH = 4
 
@@ -44,10 +43,18 @@ class Site(NamedTuple):
     folder: Path
     effect: Effect
     plant: Plant = "none"
+    server: str = ""
+    """Where the store's server is, if it has one."""
+    disturbed: bool = False
+    """Whether the server is killed too; then a store that does not answer is no fault of the worker's."""
 
     @property
     def url(self) -> str:
-        return place(self.scheme).url(self.folder)
+        return place(self.scheme).url(self.server, self.folder)
+
+    @property
+    def lease(self) -> float:
+        return place(self.scheme).lease
 
     @property
     def far_side(self) -> FarSide:
@@ -55,7 +62,12 @@ class Site(NamedTuple):
 
     def how(self, patience: float = 0.0) -> How:
         effect: Effect = "idempotent" if self.plant == "wrong-class" else self.effect
-        return {"effect": effect, "terms": TERMS, "wait": patience}
+        return {"effect": effect, "terms": terms(self.lease), "wait": patience}
+
+
+def terms(lease: float) -> Terms:
+    """As many attempts as there can be deaths, and short pauses between them."""
+    return Terms(lease=lease, attempts=1_000_000, backoff=(0.01, 0.05))
 
 
 class Errand(NamedTuple):
@@ -106,11 +118,36 @@ class Worker:
         many = self.manner in ("batch", "returning")
         while left:
             if many:
-                left = [key for batch in _batches(left) for key in self.batch(batch)]
+                left = [key for batch in _batches(left) for key in self.braved(self.batch, batch)]
                 self.rest()
             else:
-                left = [key for key in left if not self.single(key, patience)]
-            patience = 2 * LEASE
+                left = [key for key in left if self.braved(self.left_of_single, [key], patience)]
+            patience = 2 * self.site.lease
+
+    def braved(self, work: Callable[..., list[int]], keys: Sequence[int], *how: Any) -> list[int]:
+        """Work on keys. If the store's server died under it, nobody knows what stands, and all are left."""
+        disturbed: tuple[type[Exception], ...] = (Unreachable, Unsettled, *self.breaks)
+        try:
+            return work(keys, *how)
+        except disturbed as error:
+            if not self.site.disturbed:
+                raise
+            for key in keys:
+                self.report("end", key, "unsure")
+            self.reconnect(error)
+            return list(keys)
+
+    def left_of_single(self, keys: Sequence[int], patience: float) -> list[int]:
+        return [key for key in keys if not self.single(key, patience)]
+
+    @property
+    def breaks(self) -> tuple[type[Exception], ...]:
+        """What else a lost server makes the work raise."""
+        return ()
+
+    def reconnect(self, error: Exception) -> None:
+        """Wait a little; the ledger finds its server by itself."""
+        time.sleep(0.05)
 
     def rest(self) -> None:
         """Wait as long as the ledger said, where it was not asked to wait itself."""
@@ -170,7 +207,7 @@ class Worker:
         self.wire.at("effect: before")
         self.far_side.arrive(number, claim.fence, attempt)
         if self.manner == "slow" and not claim.finished:
-            self.wire.renewed.wait(2 * LEASE)
+            self.wire.renewed.wait(2 * self.site.lease)
         self.wire.at("effect: inside")
         self.far_side.carry_out(number, claim.fence, attempt)
         self.wire.at("effect: after")
@@ -248,9 +285,26 @@ class JoinedWorker(Worker):
     def connect(self, errand: Errand) -> None:
         self.ends: list[tuple[int, str]] = []
         libraries = place(self.site.scheme).callers
-        self.caller = libraries[errand.library % len(libraries)](self.site.url)
-        self.ledger = Ledger.on(self.caller.connection)
+        self.open = partial(libraries[errand.library % len(libraries)], self.site.url)
+        self.join(self.open())
+
+    def join(self, caller: Caller) -> None:
+        self.caller = caller
+        self.ledger = Ledger.on(caller.connection)
         self.ledger.tap = self.wire.tap
+
+    @property
+    def breaks(self) -> tuple[type[Exception], ...]:
+        return self.caller.broken
+
+    def reconnect(self, error: Exception) -> None:
+        self.ends.clear()
+        with suppress(*self.breaks):
+            self.caller.close()
+        while True:
+            super().reconnect(error)
+            with suppress(*self.breaks):
+                return self.join(self.open())
 
     def single(self, key: int, patience: float) -> bool:
         over = super().single(key, 0.0)

@@ -29,7 +29,7 @@ from onefold.testing.torture.children import Child, Children, Report
 from onefold.testing.torture.farside import FarSide
 from onefold.testing.torture.places import place
 from onefold.testing.torture.planted import BlindWrites
-from onefold.testing.torture.worker import LEASE, SCOPE, TERMS, number_of
+from onefold.testing.torture.worker import SCOPE, number_of, terms
 
 TOGETHER = 12
 """Zombies that are stopped at the same time, so that they wait for the ends of their leases together."""
@@ -49,10 +49,19 @@ class Grave(NamedTuple):
     scheme: str
     folder: Path
     plant: Plant = "none"
+    server: str = ""
+    """Where the store's server is, if it has one."""
+
+    @property
+    def url(self) -> str:
+        return place(self.scheme).url(self.server, self.folder)
+
+    @property
+    def lease(self) -> float:
+        return place(self.scheme).lease
 
     def ledger(self) -> Ledger:
-        url = place(self.scheme).url(self.folder)
-        return Ledger(BlindWrites(connect(url)) if self.plant == "blind-writes" else url)
+        return Ledger(BlindWrites(connect(self.url)) if self.plant == "blind-writes" else self.url)
 
     def far_side(self, effect: Effect) -> FarSide:
         fenced = self.plant != "unfenced"
@@ -66,11 +75,11 @@ def zombies(grave: Grave, count: int, seed: int, progress: Callable[[int], None]
     random.Random(seed).shuffle(every)
     chosen = list(enumerate(islice(cycle(every), count)))
     told: dict[int, tuple[Told, Told]] = {}
-    with Children() as children:
+    with place(grave.scheme).lend(grave.url), Children() as children:
         for start in range(0, count, TOGETHER):
             told |= _raise_some(grave, chosen[start : start + TOGETHER], children)
             progress(len(told))
-    return tally(_stories(grave, chosen, told))
+        return tally(_stories(grave, chosen, told))
 
 
 def _raise_some(
@@ -129,8 +138,9 @@ def _stories(
 class Sleep:
     """Stops this process, but never while its heartbeat is inside the store: it would lock everybody out."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, lease: float) -> None:
         ledger.tap = self.tap
+        self._lease = lease
         self._calm = threading.Lock()
         self._since = float("inf")
         self._answered = threading.Event()
@@ -144,7 +154,7 @@ class Sleep:
             self._calm.acquire()
             return
         self._calm.release()
-        if time.monotonic() > self._since + LEASE and event.reply:
+        if time.monotonic() > self._since + self._lease and event.reply:
             entry = event.reply[0].entry
             self._token = entry.token if entry else ""
             self._answered.set()
@@ -174,15 +184,16 @@ class Holder:
     """A worker that is stopped; its heartbeat is stopped with it."""
 
     def __init__(self, grave: Grave, key: int, case: Case, report: Report) -> None:
+        self.grave = grave
         self.key = key
         self.case = case
         self.report = report
         self.far_side = grave.far_side(case.effect)
         self.ledger = grave.ledger()
-        self.sleep = Sleep(self.ledger)
+        self.sleep = Sleep(self.ledger, grave.lease)
 
     def run(self) -> None:
-        claim = self.ledger.claim(Key(SCOPE, self.key), **_how(self.case))
+        claim = self.ledger.claim(Key(SCOPE, self.key), **_how(self.grave, self.case))
         self.report("won", claim.token)
         if self.case.act == "refuse":
             self.report("answer", self.refuse(claim))
@@ -230,15 +241,15 @@ class Holder:
 def rival(grave: Grave, key: int, case: Case, report: Report) -> None:
     """Act on the key of a stopped holder, as soon as its lease is over."""
     ledger, name = grave.ledger(), Key(SCOPE, key)
-    sleep = Sleep(ledger)
-    claim = ledger.claim(name, **_how(case, PATIENCE))
+    sleep = Sleep(ledger, grave.lease)
+    claim = ledger.claim(name, **_how(grave, case, PATIENCE))
     if not claim.won:
         report("found", claim.state)
     if case.rival == "resolves":
         ledger.resolve(name, happened=True, receipt="by hand", by="torture")
     if case.rival == "reruns":
         ledger.resolve(name, happened=False, by="torture")
-        claim = ledger.claim(name, **_how(case))
+        claim = ledger.claim(name, **_how(grave, case))
     if claim.won:
         report("won", claim.token)
         grave.far_side(case.effect).arrive(key, claim.fence, 2)
@@ -256,8 +267,8 @@ def _act(grave: Grave, key: int, case: Case, claim: Claim) -> str:
     return "accepted"
 
 
-def _how(case: Case, patience: float = 0.0) -> How:
-    how: How = {"effect": case.effect, "terms": TERMS, "wait": patience}
+def _how(grave: Grave, case: Case, patience: float = 0.0) -> How:
+    how: How = {"effect": case.effect, "terms": terms(grave.lease), "wait": patience}
     if case.rival == "probes":
         how["probe"] = _not_found
     return how
