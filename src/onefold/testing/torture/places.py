@@ -13,7 +13,7 @@ from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import apsw
 
@@ -130,10 +130,19 @@ class _Psycopg:
         self.connection.close()
 
 
+def _name(folder: Path) -> str:
+    return f"torture_{blake2b(str(folder).encode(), digest_size=8).hexdigest()}"
+
+
 def _own(server: str, folder: Path, parameter: str, value: str = "") -> str:
     """Name a place for every folder on a server, by a parameter of its URL."""
-    name = f"torture_{blake2b(str(folder).encode(), digest_size=8).hexdigest()}"
-    return f"{server}{'&' if '?' in server else '?'}{parameter}={quote(value, safe='')}{name}"
+    return f"{server}{'&' if '?' in server else '?'}{parameter}={quote(value, safe='')}{_name(folder)}"
+
+
+def _own_table(server: str, folder: Path) -> str:
+    """Name a table for every folder. All workers have one clock here, so there is no skew to wait for."""
+    split = urlsplit(server)
+    return split._replace(path=f"/{_name(folder)}", query=f"{split.query}&max_skew=0".lstrip("&")).geturl()
 
 
 @contextmanager
@@ -146,6 +155,24 @@ def _schema(url: str) -> Iterator[None]:
     yield
     with closing(psycopg.connect(url, autocommit=True)) as connection:
         connection.execute(b"DROP SCHEMA " + name + b" CASCADE")
+
+
+@contextmanager
+def _table(url: str) -> Iterator[None]:
+    from onefold.stores.dynamodb.address import address
+    from onefold.stores.dynamodb.client import connected
+
+    yield
+    with closing(connected(address(url))) as client:
+        client.delete_table(TableName=address(url).table)
+
+
+def _models_of_aws() -> object:
+    """Read what boto3 knows of DynamoDB, which takes longer than a worker lives; nobody is asked."""
+    from onefold.stores.dynamodb.address import Address
+    from onefold.stores.dynamodb.client import connected
+
+    return connected(Address("local", "warm", "http://127.0.0.1:1"))
 
 
 PLACES: dict[str, Place] = {
@@ -167,5 +194,13 @@ PLACES: dict[str, Place] = {
         url=lambda server, folder: _own(server, folder, "prefix"),
         warm=lambda: import_module("onefold.stores.redis"),
         on_server=True,
+    ),
+    "dynamodb": Place(
+        url=_own_table,
+        warm=_models_of_aws,
+        on_server=True,
+        lend=_table,
+        lease=1.5,
+        life=0.5,
     ),
 }
