@@ -100,6 +100,13 @@ def test_what_fails_while_connecting_was_not_asked_and_what_fails_later_may_have
     assert type(after) is Unanswered
 
 
+def test_a_certificate_that_is_not_trusted_is_mended_by_naming_its_authority():
+    told = redis.ConnectionError("Error 1 connecting to db:1. [SSL: CERTIFICATE_VERIFY_FAILED] self-signed")
+
+    assert type(raised_while(unreached, told)) is Misconfigured
+    assert "rediss://host?ca=ca.pem" in str(raised_while(unreached, told))
+
+
 def test_the_first_words_are_part_of_connecting():
     assert type(raised_while(unreached, Unanswered("no answer"))) is Unreachable
 

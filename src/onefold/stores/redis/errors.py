@@ -51,6 +51,8 @@ _SENTENCES: dict[str, tuple[type[OnefoldError], str]] = {
     "BUSY": (Unreachable, "is busy with somebody's long script"),
 }
 
+_TRUST = "name the file of its authority, as in rediss://host?ca=ca.pem"
+
 _CODES = {
     AuthenticationError: "WRONGPASS",
     NoPermissionError: "NOPERM",
@@ -74,6 +76,8 @@ def unreached(name: str) -> Iterator[None]:
     except (AuthenticationError, BusyLoadingError, ResponseError) as error:
         raise _refusal(error, name) from None
     except (RedisError, OSError) as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise Misconfigured(f"{name} shows a certificate that is not trusted: {_TRUST}") from None
         raise Unreachable(f"{name} cannot be reached: {_reason(error)}; nothing was asked") from None
 
 
