@@ -41,7 +41,7 @@ def test_a_write_whose_answer_does_not_come_is_unknown(opened, proxy, sql, misha
 
 @pytest.mark.parametrize("mishap", [Swallow(), Drop(), Reset(0, "request"), Reset(7), Reset(40, "request")])
 @pytest.mark.parametrize("when", [CLAIM, SETTLE])
-def test_a_call_whose_cable_was_cut_runs_once_and_is_done(opened, proxy, mishap, when):
+def test_a_call_whose_cable_was_cut_runs_once_and_is_done(opened, proxy, caplog, mishap, when):
     store = opened(proxy.url)
     store.get([KEY])
     proxy.arm(mishap, when=when)
@@ -50,6 +50,7 @@ def test_a_call_whose_cable_was_cut_runs_once_and_is_done(opened, proxy, mishap,
 
     assert states == ["ran", "done"]
     assert proxy.armed == 0
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("side", ["request", "reply"])

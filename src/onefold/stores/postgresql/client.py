@@ -10,6 +10,8 @@ import os
 import threading
 from collections.abc import Sequence
 
+from psycopg import AsyncCursor, Cursor
+
 from onefold.drive import arun, run
 from onefold.stores.postgresql.errors import asking, connecting
 from onefold.stores.postgresql.plan import Statement
@@ -26,15 +28,24 @@ class Link:
         self.name = name
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        failed: list[BaseException] = []
         with asking(self.name):
-            with self.connection.pipeline():
-                try:
-                    cursors = [self.connection.execute(sql, args, binary=True) for sql, args in statements]
-                except BaseException:
-                    # Without the end of its pipeline the server undoes what it has heard so far.
-                    self.connection.pgconn.finish()
-                    raise
+            try:
+                with self.connection.pipeline():
+                    cursors = self._send(statements, failed)
+            except BaseException as error:
+                raise failed[0] if failed else error  # noqa: B904
             return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def _send(self, statements: Sequence[Statement], failed: list[BaseException]) -> list[Cursor[Row]]:
+        try:
+            return [self.connection.execute(sql, args, binary=True) for sql, args in statements]
+        except BaseException as error:
+            # Without the end of its pipeline the server undoes what it has heard so far. Raised outside of
+            # it, because the driver logs a warning about whatever is raised inside.
+            self.connection.pgconn.finish()
+            failed.append(error)
+            return []
 
 
 class AsyncLink:
@@ -45,16 +56,24 @@ class AsyncLink:
         self.name = name
 
     async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        failed: list[BaseException] = []
         with asking(self.name):
-            async with self.connection.pipeline():
-                try:
-                    cursors = [
-                        await self.connection.execute(sql, args, binary=True) for sql, args in statements
-                    ]
-                except BaseException:
-                    self.connection.pgconn.finish()
-                    raise
+            try:
+                async with self.connection.pipeline():
+                    cursors = await self._send(statements, failed)
+            except BaseException as error:
+                raise failed[0] if failed else error  # noqa: B904
             return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    async def _send(
+        self, statements: Sequence[Statement], failed: list[BaseException]
+    ) -> list[AsyncCursor[Row]]:
+        try:
+            return [await self.connection.execute(sql, args, binary=True) for sql, args in statements]
+        except BaseException as error:
+            self.connection.pgconn.finish()
+            failed.append(error)
+            return []
 
 
 class Client:

@@ -227,7 +227,7 @@ class Campaign:
             self._count(child)
         if child.complaint:
             self.complaints.append(child.complaint)
-        if self.site.plant == "none":
+        if self.site.plant == "none" and not self.site.disturbed:
             self.complaints += [f"{point!r} is not in the table" for point in sorted(_unlisted(child))]
         self.trails.append(trail(child.pid, child.killed, child.said))
         for number, state in child.words("end"):
