@@ -11,6 +11,8 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -34,6 +36,7 @@ from onefold.core.key import Key
 from onefold.core.operate import look
 from onefold.core.protocol import claim, end
 from onefold.core.terms import Terms
+from onefold.stores import ALIASES
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import SqliteStore
 
@@ -112,6 +115,8 @@ def examine(place: Opened, deep: bool) -> Iterator[Finding]:
         yield _trip(place)
         if isinstance(store, SqliteStore):
             yield from _inside(store, deep)
+        else:
+            yield from _by_its_kind(place)
         account = read_account(place, done_too=False)
         yield findings.parked(account.total("parked"), account.silent)
     except Problem as problem:
@@ -149,6 +154,15 @@ async def round_trip(token: str) -> str:
     if ended.entry is not None:
         await swap([claims.purge(PATIENT, ended.entry)])
     return ended.state
+
+
+def _by_its_kind(place: Opened) -> Iterator[Finding]:
+    """Look at a server through the store's own client, as the module of findings about its kind does."""
+    scheme = place.url.partition(":")[0]
+    name = f"onefold.cli.{ALIASES.get(scheme, scheme)}_findings"
+    if find_spec(name):
+        client = getattr(place.store, "client", None)
+        yield from import_module(name).look(client)
 
 
 def _inside(store: SqliteStore, deep: bool) -> Iterator[Finding]:

@@ -1,0 +1,135 @@
+"""What `doctor` asks of a DynamoDB table, and what it makes of the answers: what can be lost, and what to do.
+
+`look` asks; everything else is a pure function over what AWS said. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from onefold.cli.findings import Finding, Level
+from onefold.core.entry import Entry
+from onefold.core.errors import OnefoldError
+from onefold.core.story import moment, span
+from onefold.stores.dynamodb.items import LINGER
+from onefold.stores.dynamodb.requests import Outcome, Request
+from onefold.stores.dynamodb.schema import EXPIRY
+
+Told = Mapping[str, Any]
+"""A table, as AWS describes it."""
+
+OURS = {*Entry._fields, "due", "open", "scope", "id"}
+"""Attributes that entries have, none of which may be what DynamoDB expires them by."""
+
+NTP = "set the clocks of all workers by NTP; if they cannot be, raise max_skew in the store's URL"
+
+
+def look(client: Any) -> Iterator[Finding]:
+    """Ask AWS, through the store's own client, and judge what it says."""
+    named = {"TableName": client.address.table}
+    described, expires = client.execute_many(
+        [Request("describe_table", named), Request("describe_time_to_live", named)]
+    )
+    if isinstance(described, OnefoldError):
+        raise described
+    table, headers = described["Table"], described["ResponseMetadata"]["HTTPHeaders"]
+    yield server(headers)
+    yield capacity(table)
+    yield regions(table)
+    yield protection(table)
+    yield expiry(expires)
+    if "date" in headers:
+        told = parsedate_to_datetime(headers["date"]).timestamp()
+        yield clock(told, time.time(), client.address.max_skew)
+
+
+def server(headers: Mapping[str, str]) -> Finding:
+    """Say whether it is AWS that answers. DynamoDB Local is built on Jetty; neither tells its version."""
+    if not headers.get("server", "").startswith("Jetty"):
+        return Finding("server", "ok", "DynamoDB")
+    lost = "one process on one disk keeps everything: it goes with them"
+    return Finding(
+        "server", "note", "DynamoDB Local, which is made for tests", lost, "use AWS's own for work"
+    )
+
+
+def capacity(table: Told) -> Finding:
+    """Judge whether the table can be overrun."""
+    if table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST":
+        return Finding("capacity", "ok", "on demand")
+    provisioned = table.get("ProvisionedThroughput", {})
+    units = f"{provisioned.get('WriteCapacityUnits', '?')} writes/s"
+    lost = "nothing, but beyond that claims are refused; a claim and its end take four writes, two of them of the index"
+    return Finding("capacity", "note", f"provisioned, {units}", lost, "billing on demand, or auto scaling")
+
+
+def regions(table: Told) -> Finding:
+    """Judge whether one key can be claimed in two places."""
+    replicas = [each["RegionName"] for each in table.get("Replicas", [])]
+    if not replicas:
+        return Finding("regions", "ok", "one: a claim has one winner")
+    if table.get("MultiRegionConsistency") == "STRONG":
+        return Finding("regions", "ok", f"strongly consistent with {', '.join(replicas)}")
+    return Finding(
+        "regions",
+        "unsafe",
+        f"replicated to {', '.join(replicas)}, a moment after each answer",
+        "workers in two regions can both win a claim: effects run twice, and the later write wins",
+        "let all workers use one region, or make it a global table with strong consistency",
+    )
+
+
+def protection(table: Told) -> Finding:
+    """Judge whether the ledger can be deleted by a slip."""
+    if table.get("DeletionProtectionEnabled"):
+        return Finding("protection", "ok", "the table cannot be deleted by a slip")
+    name = table.get("TableName", "TABLE")
+    return Finding(
+        "protection",
+        "note",
+        "deletion protection is off",
+        "whoever may delete tables can delete what was done, and it would be done again",
+        f"aws dynamodb update-table --table-name {name} --deletion-protection-enabled",
+    )
+
+
+def expiry(told: Outcome) -> Finding:
+    """Judge what DynamoDB removes by itself."""
+    if not isinstance(told, dict):
+        return Finding("expiry", "note", f"not known: {told}", "", "allow dynamodb:DescribeTimeToLive")
+    setting = told["TimeToLiveDescription"]
+    state, attribute = setting["TimeToLiveStatus"], setting.get("AttributeName", "")
+    if state in ("DISABLED", "DISABLING"):
+        lost = "nothing: what is done and forgotten only takes room"
+        do = f"let DynamoDB expire entries by {EXPIRY}, or onefold store purge now and then"
+        return Finding("expiry", "note", "DynamoDB removes nothing by itself", lost, do)
+    if attribute == EXPIRY:
+        text = f"DynamoDB removes what is done, {span(LINGER)} or more after it is forgotten"
+        return Finding("expiry", "ok", text)
+    level: Level = "unsafe" if attribute in OURS else "look"
+    lost = "open claims and receipts may be swept away: effects run twice" if attribute in OURS else "nothing"
+    do = f"expire entries by {EXPIRY} and by nothing else: `onefold store sql dynamodb:` prints how"
+    return Finding("expiry", level, f"DynamoDB removes entries by {attribute!r}, not by {EXPIRY}", lost, do)
+
+
+def clock(server: float, here: float, max_skew: float) -> Finding:
+    """Judge this machine's clock by AWS's, which tells whole seconds.
+
+    Two workers that are each within half of `max_skew` of it are within all of it of each other.
+    """
+    apart = max(abs(server + 0.5 - here) - 0.5, 0.0)
+    way = "ahead of" if here > server else "behind"
+    if apart <= max_skew / 2:
+        text = f"{moment(here)}, {apart:.0f} s from AWS's; {max_skew:g} s of skew are allowed for"
+        return Finding("clock", "ok", text)
+    text = f"this machine's clock is {span(apart)} {way} AWS's, and workers may be {max_skew:g} s apart"
+    if apart <= max_skew:
+        lost = (
+            "nothing yet; if another worker is as far off the other way, leases end too early for one of them"
+        )
+        return Finding("clock", "look", text, lost, NTP)
+    lost = "leases and memory go by workers' clocks: a live holder can be taken over, effects run twice"
+    return Finding("clock", "unsafe", text, lost, NTP)
