@@ -62,7 +62,7 @@ def capacity(table: Told) -> Finding:
         return Finding("capacity", "ok", "on demand")
     provisioned = table.get("ProvisionedThroughput", {})
     units = f"{provisioned.get('WriteCapacityUnits', '?')} writes/s"
-    lost = "nothing, but beyond that claims are refused; a claim and its end take four writes, two of them of the index"
+    lost = "nothing, but beyond that claims are refused; a claim and its end take four writes, with the index"
     return Finding("capacity", "note", f"provisioned, {units}", lost, "billing on demand, or auto scaling")
 
 
