@@ -21,7 +21,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
-from onefold.core.errors import Misconfigured, OnefoldError, Unreachable
+from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.drive import run
 from onefold.stores.dynamodb.address import Address
 from onefold.stores.dynamodb.errors import sorted_out
@@ -133,10 +133,16 @@ class Client:
             self._forget()
         with self._lock:
             if self._link is None:
-                link = Link(connected(self.address), self.address.name)
-                run(prepare(self.address.table, self._create, self.address.name), Clients(link))
-                self._link = link
+                self._link = self._connect()
             return self._link
+
+    def _connect(self) -> Link:
+        link = Link(connected(self.address), self.address.name)
+        try:
+            run(prepare(self.address.table, self._create, self.address.name), Clients(link))
+        except Unanswered as error:
+            raise Unreachable(f"{error}; nothing else was asked yet") from error
+        return link
 
     def _drop(self, link: Link) -> None:
         """Forget a link without closing it: other threads may still be using it."""
