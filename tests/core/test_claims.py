@@ -110,7 +110,8 @@ def test_content_that_one_side_did_not_give_is_not_compared():
         ("one-shot", 8 * DAY, "parked"),
         ("keyed", 9 * DAY, "parked"),
         ("joined", 9 * DAY, "parked"),
-        ("one-shot", 8 * DAY - 1, "held"),
+        ("one-shot", 8 * DAY - 5, "parked"),
+        ("one-shot", 8 * DAY - 7, "held"),
         ("idempotent", 9 * DAY, "held"),
     ],
 )
@@ -120,10 +121,11 @@ def test_an_absent_entry_proves_nothing_about_a_record_older_than_keep(effect, a
     assert written(change)[:2] == (state, "beyond-memory" if state == "parked" else None)
 
 
-def test_an_expired_entry_and_an_old_record_are_beyond_memory_too():
-    change = claims.claim(bid("one-shot", age=9 * DAY), seen(HELD._replace(state="done", expires=1005.0), 60))
+@pytest.mark.parametrize(("age", "answer"), [(0.0, None), (50.0, None), (55.0, "done"), (9 * DAY, "done")])
+def test_an_expired_entry_still_proves_to_an_older_record_that_it_was_done(age, answer):
+    verdict = claims.claim(bid("one-shot", age=age), seen(HELD._replace(state="done", expires=1005.0), 60))
 
-    assert written(change)[:2] == ("parked", "beyond-memory")
+    assert (verdict.state if isinstance(verdict, Answer) else None) == answer
 
 
 def test_a_ledger_that_remembers_for_ever_has_no_beyond():

@@ -96,7 +96,7 @@ def claim(bid: Bid, seen: Seen) -> Change | Answer:
     now = entry.written + seen.idle
     match entry.state:
         case "done" if expired(entry, now - seen.skew):
-            return first(bid, expected=entry.version)
+            return _expired(bid, entry, seen.idle)
         case "done":
             return Answer("done", entry)
         case "parked":
@@ -111,10 +111,22 @@ def claim(bid: Bid, seen: Seen) -> Change | Answer:
 
 def first(bid: Bid, expected: int | None = None) -> Change:
     """Claim what nobody did, as far as the ledger remembers: what is sent before anything was seen."""
-    keep = bid.terms.keep
-    if keep is not None and bid.age >= keep and bid.effect != "idempotent":
+    if _beyond_memory(bid) and bid.effect != "idempotent":
         return _park(bid.key, _held(bid, attempt=0), "beyond-memory", expected)
     return _take(bid, expected, attempt=0)
+
+
+def _beyond_memory(bid: Bid) -> bool:
+    # With a margin: the record grows older while the store is asked about it.
+    keep = bid.terms.keep
+    return keep is not None and bid.age > 0 and bid.age >= keep - bid.terms.margin
+
+
+def _expired(bid: Bid, entry: Entry, idle: Seconds) -> Change | Answer:
+    """Decide about what was done so long ago that it may be forgotten; to a record as old it still proves it."""
+    if bid.age > 0 and bid.age >= idle - bid.terms.margin:
+        return Answer("done", entry)
+    return first(bid, expected=entry.version)
 
 
 def _again(bid: Bid, entry: Entry, now: float) -> Change:
