@@ -194,6 +194,7 @@ PLACES: dict[str, Place] = {
         url=lambda server, folder: _own(server, folder, "prefix"),
         warm=lambda: import_module("onefold.stores.redis"),
         on_server=True,
+        lease=0.5,
     ),
     "dynamodb": Place(
         url=_own_table,
