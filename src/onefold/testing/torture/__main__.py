@@ -19,7 +19,7 @@ from typing import TextIO
 
 from onefold.core.entry import EFFECTS
 from onefold.core.errors import Misconfigured
-from onefold.testing.torture import births, kills, zombies
+from onefold.testing.torture import births, kills, losses, zombies
 from onefold.testing.torture.places import place
 from onefold.testing.torture.worker import PLANTS, Site
 
@@ -76,6 +76,13 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--count", type=_positive, default=60, help="how many to stop (60)")
     verb.add_argument(
         "--plant", choices=zombies.PLANTS, default="none", help="let something be wrong, to see it found"
+    )
+    _common(verb)
+    verb = verbs.add_parser("reply-loss", help="cut the cable to a server, and compare what was told with it")
+    verb.set_defaults(run=_reply_loss)
+    verb.add_argument("--count", type=_positive, default=500, help="how often to cut (500)")
+    verb.add_argument(
+        "--plant", choices=losses.PLANTS, default="none", help="let the client be wrong, to see it found"
     )
     _common(verb)
     verb = verbs.add_parser("birth", help="kill workers while they make a new store")
@@ -155,6 +162,20 @@ def _zombie(options: argparse.Namespace, folder: Path) -> int:
     _list({"unexplained": found.unexplained})
     _say(f"zombie: {found}")
     return _judged(found.holds, f"zombie --count {options.count}", options)
+
+
+def _reply_loss(options: argparse.Namespace, folder: Path) -> int:
+    if not options.server:
+        raise Misconfigured(f"the store {options.store} has no server, so there is no cable to be cut")
+    ground = losses.Ground(options.store, place(options.store).url(options.server, folder), options.plant)
+    with _progress("reply-loss", options.count) as progress:
+        found = losses.losses(ground, options.count, options.seed, progress)
+    for deed, told in found.by_deed().items():
+        _say(f"  {deed:<24}" + ", ".join(f"{word} {times}" for word, times in sorted(told.items())))
+    _list({"misclassified": found.misclassified})
+    _say(f"reply-loss: {found}")
+    holds = not found.misclassified and found.cut == options.count
+    return _judged(holds, f"reply-loss --count {options.count}", options)
 
 
 def _birth(options: argparse.Namespace, folder: Path) -> int:
