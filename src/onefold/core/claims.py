@@ -123,7 +123,7 @@ def _beyond_memory(bid: Bid) -> bool:
 
 
 def _expired(bid: Bid, entry: Entry, idle: Seconds) -> Change | Answer:
-    """Decide about what may be forgotten by now; to a record that is as old, it still proves what was done."""
+    """Decide about what may be forgotten by now; to a record as old, it still proves what was done."""
     if bid.age > 0 and bid.age >= idle - bid.terms.margin:
         return Answer("done", entry)
     return first(bid, expected=entry.version)
