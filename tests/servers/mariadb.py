@@ -91,7 +91,8 @@ class Mariadb:
     def ping(self, url: str) -> str:
         with connected(url) as cursor:
             cursor.execute("SELECT version()")
-            return str(cursor.fetchone()[0])
+            # What follows is the packager's: 10.11.19-MariaDB-0+deb12u1.
+            return "-".join(str(cursor.fetchone()[0]).split("-")[:2])
 
     @contextmanager
     def place(self, url: str) -> Iterator[str]:
