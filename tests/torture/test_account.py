@@ -144,3 +144,27 @@ def test_a_trail_keeps_what_was_reached_for_and_did_not_end():
     ]
 
     assert trail(9, True, said) == Trail(9, True, open=frozenset({2}), lost=frozenset({3}))
+
+
+UNSURE_OF_7 = Trail(1, False, unsure=frozenset({7}))
+
+
+def test_a_server_that_was_killed_explains_a_repeat_where_repeats_are_allowed():
+    assert judged("idempotent", DONE, AGAIN, UNSURE_OF_7).repeats == {"a kill of the server": 1}
+    assert not judged("idempotent", DONE, AGAIN, UNSURE_OF_7).unexplained
+    assert judged("one-shot", DONE, AGAIN, UNSURE_OF_7).unexplained
+    assert judged("joined", DONE, AGAIN, UNSURE_OF_7).unexplained
+
+
+def test_a_server_that_was_killed_explains_what_is_in_doubt_and_nothing_else():
+    doubt = Entry("parked", why="in-doubt")
+
+    assert not judged("one-shot", doubt, ONCE, UNSURE_OF_7).unexplained
+    assert judged("one-shot", doubt._replace(why="failed"), ONCE, UNSURE_OF_7).unexplained
+    assert judged("one-shot", doubt, ONCE, LIVED).unexplained
+
+
+def test_a_trail_keeps_what_a_killed_server_left_unsaid():
+    said = [("reach", "1"), ("end", "1", "unsure"), ("reach", "2"), ("end", "2", "settled")]
+
+    assert trail(9, False, said) == Trail(9, False, unsure=frozenset({1}))

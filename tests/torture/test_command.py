@@ -1,7 +1,6 @@
 """`./dev torture` as it is run: what holds exits with 0, what was planted is counted and exits with 1."""
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -11,34 +10,12 @@ import pytest
 
 from onefold.core.entry import EFFECTS
 from onefold.stores import PLANNED
+from tests.torture.ended import Ended
 
 pytestmark = pytest.mark.store("sqlite")
 
 slow = pytest.mark.slow
 many_seconds = pytest.mark.timeout(600)
-
-
-class Ended:
-    """A run of the command: its exit code, all its lines, and the numbers of its closing line."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "onefold.testing.torture", *arguments]
-        environment = {**os.environ, "TMPDIR": str(folder)}
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=550, env=environment)
-        self.code = ran.returncode
-        self.lines = ran.stdout.splitlines()
-        self.errors = ran.stderr
-        self.left = os.listdir(folder)
-
-    def number(self, word: str) -> int:
-        [closing] = [line for line in self.lines if ": " in line and not line.startswith(" ")]
-        found = re.search(rf"\b{word} (\d+)", closing) or re.search(rf"(\d+) {word}\b", closing)
-        assert found, closing
-        return int(found[1])
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines) + self.errors
 
 
 @pytest.mark.parametrize(

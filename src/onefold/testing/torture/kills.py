@@ -77,7 +77,8 @@ def kill(site: Site, shots: Shots, seed: int, progress: Progress) -> Toll:
     with place(site.scheme).lend(site.url), Children() as children:
         _prepare(site, children)
         campaign = Campaign(site, shots.workers, random.Random(f"{seed} {site.effect}"), children, progress)
-        campaign.sweep()
+        if shots.workers:
+            campaign.sweep()
         campaign.at_random(lanes=1, until=(shots.workers + campaign.kills) // 2)
         campaign.at_random(lanes=2, until=shots.workers)
         campaign.kill_server(shots)
