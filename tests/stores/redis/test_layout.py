@@ -1,6 +1,9 @@
 """How a ledger lies in a Redis: as its layout says, with nothing left behind, and found without a walk."""
 
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,9 @@ pytest.importorskip("redis", reason="redis is not installed: it comes with the t
 
 from onefold.stores.lua import scripts
 from onefold.stores.redis import connect, ddl
+from onefold.stores.redis.client import Client
+from onefold.stores.redis.plan import Command, RedisPlan
+from onefold.stores.shells import Blocking
 from tests.stores.redis.ledgers import NEW, Server, claims, keys, names, stored
 
 pytestmark = pytest.mark.store("redis")
@@ -191,6 +197,41 @@ def test_an_index_that_shows_more_than_is_there_misleads_nobody(store, server):
 
     assert [seen.entry for _, seen in found] == [parked]
     assert after is None
+
+
+class Meddling(Client):
+    """A connection beside which something else happens after its first call of a script."""
+
+    def __init__(self, url: str, meddle: Callable[[], object]) -> None:
+        super().__init__(url)
+        self.meddle: Callable[[], object] | None = meddle
+
+    def execute_many(self, commands: Sequence[Command]) -> list[Any]:
+        replies = super().execute_many(commands)
+        meddle, self.meddle = self.meddle, None
+        if meddle:
+            meddle()
+        return replies
+
+
+def test_a_claim_that_is_renewed_while_a_page_is_read_stands_in_it_once(store, redis_url):
+    held = {key: stored(reply) for key, reply in zip(keys(450), store.swap(claims(keys(450))), strict=True)}
+    renewals = [Change(key, was.version, entry("held", "ann")) for key, was in held.items()]
+    with closing(Blocking(RedisPlan("onefold"), Meddling(redis_url, lambda: store.swap(renewals)))) as reader:
+        found, after = reader.scan(None, ("held",), False, None, 1000)
+
+    assert after is None
+    assert sorted(key.id for key, _ in found) == [key.id for key in keys(450)]
+
+
+def test_a_claim_that_is_settled_while_a_page_is_read_stands_in_it_once(store, redis_url):
+    held = {key: stored(reply) for key, reply in zip(keys(150), store.swap(claims(keys(150))), strict=True)}
+    endings = [Change(key, was.version, entry("done", "ann")) for key, was in held.items()]
+    with closing(Blocking(RedisPlan("onefold"), Meddling(redis_url, lambda: store.swap(endings)))) as reader:
+        found, after = reader.scan(None, ("held", "done"), False, None, 1000)
+
+    assert after is None
+    assert sorted(key.id for key, _ in found) == [key.id for key in keys(150)]
 
 
 def test_a_walk_is_not_disturbed_by_what_others_keep_in_the_database(store, server):

@@ -25,11 +25,15 @@ T = TypeVar("T")
 CHUNK = 50
 """Keys in one call of a script: few enough that the server soon has time for others."""
 
-WALK = (100, 1000)
-"""How many keys of the server one step of a walk looks at, at least and at most."""
+PAGE = 200
+"""Entries that one call of a script lists, and keys that one step of a walk looks at."""
 
 Fields = Sequence[Any]
 """An entry as a script sends it: text for each field, False for one that is not there."""
+
+
+Place = list[Any]
+"""Where a page ended: [state, scope, score, ID] in an index; ["done", cursor, IDs without room] in a walk."""
 
 
 class Command(NamedTuple):
@@ -64,48 +68,53 @@ class RedisPlan:
     async def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
-        found: list[Found] = []
+        # By id, because what changes between two steps may be shown by both.
+        found: dict[str, Found] = {}
         place = json.loads(after) if after else None
         if place is None or place[0] != "done":
-            found, place = await self._list(scope, states, due, place, limit)
-            if place is not None:
-                return found, json.dumps(place)
-        if "done" not in states or due:
-            return found, None
-        place = await self._walk(scope, place or ["done", "0", []], limit, found)
-        return found, json.dumps(place) if place else None
+            place = await self._list(scope, states, due, place, limit, found)
+        if place is None and "done" in states and not due:
+            place = ["done", "0", []]
+        if place is not None and place[0] == "done":
+            place = await self._walk(scope, place, limit, found)
+        return list(found.values()), json.dumps(place) if place else None
 
     async def _list(
-        self, scope: str | None, states: Sequence[State], due: bool, place: list[Any] | None, limit: int
-    ) -> tuple[list[Found], list[Any] | None]:
-        """Read a page of open entries from the indexes."""
+        self,
+        scope: str | None,
+        states: Sequence[State],
+        due: bool,
+        place: Place | None,
+        limit: int,
+        found: dict[str, Found],
+    ) -> Place | None:
+        """Read open entries from the indexes until a page is full; return the place where it ends."""
         wanted = [state for state in STATES if state in states and state in OPEN]
-        rest = wanted[wanted.index(place[0]) :] if place else wanted
-        if not rest:
-            return [], None
-        [(now, rows, end)] = await self._ask("scan", [(rest, scope, due, limit, place and place[1:])])
-        return [_found(row, now) for row in rows], end or None
+        while wanted and len(found) < limit:
+            rest = wanted[wanted.index(place[0]) :] if place else wanted
+            room = min(limit - len(found), PAGE)
+            [(now, rows, end)] = await self._ask("scan", [(rest, scope, due, room, place and place[1:])])
+            found.update((id, _found(id, fields, now)) for id, fields in rows)
+            if not end:
+                return None
+            place = end
+        return place
 
     async def _walk(
-        self, scope: str | None, place: list[Any], limit: int, found: list[Found]
-    ) -> list[Any] | None:
-        """Walk on until a page is full of done entries; what has no room is named in the place it ends."""
+        self, scope: str | None, place: Place, limit: int, found: dict[str, Found]
+    ) -> Place | None:
+        """Walk over everything until a page is full; what has no room in it is named in the place it ends."""
         _, cursor, left = place
-        shown = {key.id.hex() for key, _ in found}
-        count = min(max(limit, WALK[0]), WALK[1])
-        while True:
-            step = (cursor, left or None, scope, self._pattern, count)
+        while len(found) < limit:
+            step = (cursor, left or None, scope, self._pattern, PAGE)
             [(now, cursor, rows)] = await self._ask("walk", [step])
-            # A server that shrinks its tables meanwhile shows some keys again; in one page they stand once.
-            new = [row for row in rows if row[0] not in shown]
+            new = [row for row in rows if row[0] not in found]
             room = limit - len(found)
-            found += [_found(row, now) for row in new[:room]]
-            shown.update(id for id, _ in new[:room])
+            found.update((id, _found(id, fields, now)) for id, fields in new[:room])
             left = [id for id, _ in new[room:]]
             if cursor == "0" and not left:
                 return None
-            if len(found) == limit:
-                return ["done", cursor, left]
+        return ["done", cursor, left]
 
     async def _ask(self, name: str, asked: Sequence[Any]) -> list[Any]:
         """Call a script once for each thing asked, all in one round trip."""
@@ -132,8 +141,7 @@ def _reply(change: Change, answer: str | bool | Fields, now: float) -> Seen:
     return _seen(answer, now)
 
 
-def _found(row: tuple[str, Fields], now: float) -> Found:
-    id, fields = row
+def _found(id: str, fields: Fields, now: float) -> Found:
     return Key.stored(fields[16], bytes.fromhex(id), fields[13]), _seen(fields, now)
 
 
