@@ -1,4 +1,4 @@
-"""The judgement about lost replies: what is certain must be borne out by the entry; unknown is always right."""
+"""The judgement about lost replies: what is certain is borne out by the entry; unknown is always right."""
 
 import random
 from typing import get_args
