@@ -126,11 +126,14 @@ def test_neither_is_it_noticed_awaited(own):
     asyncio.run(main())
 
 
-def test_no_acknowledged_claim_is_lost_when_the_server_is_killed_again_and_again(own):
-    """With every write synced before it is acknowledged; the killing comes in the middle of batches."""
+@pytest.mark.parametrize("synced", ["always", "everysec"])
+def test_no_acknowledged_claim_is_lost_when_the_server_is_killed_again_and_again(own, synced):
+    """In the middle of batches; what is synced later survives the end of the server, though not of the power."""
     store = connect(own.url)
     told: dict[Key, int] = {}
     for turn in range(4):
+        with Server(own.url) as server:
+            server.config_set("appendfsync", synced)
         started = threading.Event()
         killer = threading.Thread(target=lambda started=started: (started.wait(), own.kill()))
         killer.start()
