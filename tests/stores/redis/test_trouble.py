@@ -128,7 +128,7 @@ def test_neither_is_it_noticed_awaited(own):
 
 @pytest.mark.parametrize("synced", ["always", "everysec"])
 def test_no_acknowledged_claim_is_lost_when_the_server_is_killed_again_and_again(own, synced):
-    """In the middle of batches; what is synced later survives the end of the server, though not of the power."""
+    """In the middle of batches. What is synced later survives the end of the server, not of the power."""
     store = connect(own.url)
     told: dict[Key, int] = {}
     for turn in range(4):
