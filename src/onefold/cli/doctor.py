@@ -125,10 +125,10 @@ def examine(place: Opened, deep: bool) -> Iterator[Finding]:
         yield _down(str(error), ())
 
 
-def _down(reason: str, steps: tuple[str, ...]) -> Finding:
+def _down(reason: str, steps: tuple[str, ...], name: str = "reach") -> Finding:
     lost = "nothing, but no claim can be made: workers stop until it is back"
     advice = next((step for step in steps if not step.startswith("onefold doctor")), "see the reason")
-    return Finding("reach", "down", reason, lost, advice)
+    return Finding(name, "down", reason, lost, advice)
 
 
 def _around(path: Path) -> Iterator[Finding]:
@@ -140,8 +140,12 @@ def _around(path: Path) -> Iterator[Finding]:
 
 
 def _trip(place: Opened) -> Finding:
+    """Try a claim; a store that can be read but not written is looked at all the same."""
     started = time.perf_counter()
-    state = place.run(round_trip(token_hex(16)))
+    try:
+        state = place.run(round_trip(token_hex(16)))
+    except Problem as problem:
+        return _down(problem.facts.reason, problem.facts.steps, "round trip")
     return findings.trip(state, time.perf_counter() - started)
 
 

@@ -197,6 +197,20 @@ def clock(newest: float | None, now: float) -> Finding:
     )
 
 
+def server_clock(server: float, here: float) -> Finding:
+    """Judge the server's clock by this machine's."""
+    apart = abs(server - here)
+    if apart <= FUTURE:
+        return Finding("clock", "ok", f"{moment(server)} by the server, {apart:.1f} s from this machine's")
+    return Finding(
+        "clock",
+        "look",
+        f"the server's clock is {span(apart)} {'ahead of' if server > here else 'behind'} this machine's",
+        "leases and memory go by the server's clock and stay right; what people read is not when it was",
+        "set the clocks of all machines by NTP",
+    )
+
+
 def parked(number: int, silent: int) -> Finding:
     """Judge what waits."""
     waiting = f"{counted(silent, 'entry', 'entries')} held past the lease"

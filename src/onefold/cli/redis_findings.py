@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onefold.cli.findings import FUTURE, Finding
+from onefold.cli.findings import Finding
+from onefold.cli.findings import server_clock as clock
 from onefold.core.errors import Misconfigured
-from onefold.core.story import moment, span
 from onefold.stores.redis.plan import Command
 
 Told = Mapping[str, str]
@@ -146,18 +146,4 @@ def replicas(told: Told) -> Finding:
         f"{number} replica{'s' * (number > 1)}, written to after the answer: best effort across failover",
         "a replica that takes over may not know the last claims and receipts: their effects run again",
         "where that must not be, use a store that commits to several machines, like PostgreSQL",
-    )
-
-
-def clock(server: float, here: float) -> Finding:
-    """Judge the server's clock by this machine's."""
-    apart = abs(server - here)
-    if apart <= FUTURE:
-        return Finding("clock", "ok", f"{moment(server)} by the server, {apart:.1f} s from this machine's")
-    return Finding(
-        "clock",
-        "look",
-        f"the server's clock is {span(apart)} {'ahead of' if server > here else 'behind'} this machine's",
-        "leases and memory go by the server's clock and stay right; what people read is not when it was",
-        "set the clocks of all machines by NTP",
     )

@@ -18,7 +18,8 @@ from onefold.stores.postgresql import aconnect, connect
 from onefold.stores.shells import Blocking
 from tests.servers.fixtures import OwnServer
 from tests.servers.server import Server
-from tests.stores.postgresql.ledgers import inserts, token
+from tests.stores.postgresql import ledgers
+from tests.stores.postgresql.ledgers import inserts, option, token
 
 pytestmark = pytest.mark.store("postgresql")
 
@@ -92,6 +93,22 @@ def test_a_session_that_was_ended_by_an_operator_is_replaced(opened, postgresql_
     sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ended_by_hand'")
 
     assert store.call(Key("life", 2)) == "ran"
+
+
+# ----- the session
+
+
+def test_a_database_with_another_isolation_by_default_changes_nothing(opened, postgresql_url):
+    store = opened(option(postgresql_url, default_transaction_isolation="serializable"))
+    [[[level]]] = _ask(store, "SELECT current_setting('transaction_isolation')")
+
+    assert level == "read committed"
+
+
+def _ask(store, sql: str):
+    if isinstance(store, ledgers.Awaited):
+        return store._runner.run(store._await(store.store.client.execute_many([(sql, ())])))
+    return store.store.client.execute_many([(sql, ())])
 
 
 # ----- processes, threads and loops

@@ -30,8 +30,11 @@ _NOTE = (
 # Every statement finds its rows by an index. The planner trusts statistics that a young table does not have,
 # and would read all of a table that grew since, for every claim.
 _AVOIDED = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
+# A look must see what was committed before it began, not before its transaction did: whatever the database's
+# default is, a swap reads committed rows.
 _MANNERS = Statement(
     f"SELECT set_config('lock_timeout', {PATIENT_LOCKS}, false), "
+    "set_config('default_transaction_isolation', 'read committed', false), "
     + ", ".join(f"set_config('{name}', 'off', false)" for name in _AVOIDED)
 )
 
