@@ -149,7 +149,9 @@ class Campaign:
             return self._errand(spot.manner, [*reversed(self.open)][:2], Death(spot.point))
         keys = [*self._some(list(self.open), 2), *self._some(self.over, 1), *self._fresh(3)]
         self.rng.shuffle(keys)
-        return self._errand(spot.manner, keys, Death(spot.point, self.rng.choice((1, 1, 2))))
+        nth = self.rng.choice((1, 1, 2))
+        # A slow worker waits for one heartbeat only: it may be through before there is a second.
+        return self._errand(spot.manner, keys, Death(spot.point, 1 if spot.manner == "slow" else nth))
 
     # ----- at any moment
 
