@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("redis", reason="redis is not installed: it comes with the test servers")
 
 from onefold.cli import redis_findings as findings
+from onefold.cli.findings import server_clock
 from onefold.core.key import Key
 from onefold.stores.redis import connect
 from tests.stores.redis.ledgers import Server
@@ -108,7 +109,7 @@ def test_a_server_whose_settings_nobody_may_read_is_judged_by_what_it_shows():
     ],
 )
 def test_clocks_that_differ_are_told(apart, level, words):
-    finding = findings.clock(1_700_000_000 + apart, 1_700_000_000)
+    finding = server_clock(1_700_000_000 + apart, 1_700_000_000)
 
     assert finding.level == level
     assert words in finding.text

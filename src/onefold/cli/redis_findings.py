@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onefold.cli.findings import Finding
-from onefold.cli.findings import server_clock as clock
+from onefold.cli.findings import Finding, server_clock
 from onefold.core.errors import Misconfigured
 from onefold.stores.redis.plan import Command
 
@@ -33,7 +32,7 @@ def look(client: Any) -> Iterator[Finding]:
     yield memory(told)
     yield persistence(told)
     yield replicas(told)
-    yield clock(seconds + micros / 1e6, (before + after) / 2)
+    yield server_clock(seconds + micros / 1e6, (before + after) / 2)
 
 
 def _info(reply: bytes) -> dict[str, str]:
