@@ -369,7 +369,7 @@ def test_a_connection_that_is_lost_takes_its_transaction_along(caller, sql, flat
     assert sql("SELECT count(*) FROM onefold_entries WHERE label = '1'") == [(0,)]
 
 
-def test_a_lost_connection_is_told_at_once_and_not_asked_again(caller, sql):
+def test_a_lost_connection_is_told_at_once_and_not_asked_again(caller, sql, caplog):
     store = join(caller.connection)
     store.get([KEY])
     [pid] = caller.do("SELECT pg_backend_pid()").fetchone()
@@ -377,6 +377,21 @@ def test_a_lost_connection_is_told_at_once_and_not_asked_again(caller, sql):
 
     with pytest.raises(Unreachable, match="lost, and its transaction with it"):
         store.swap([Change(KEY, None, Entry("held", token="ann"))])
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\udcff"])
+def test_a_text_that_cannot_be_stored_leaves_the_transaction_usable(caller, flats, text):
+    store = join(caller.connection)
+    caller.insert(1)
+
+    with pytest.raises(Misconfigured):
+        store.swap([Change(KEY, None, Entry("held", token="ann", source=text))])
+    caller.insert(2)
+    caller.commit()
+
+    assert flats() == [1, 2]
+    assert [seen.entry for seen in store.get([KEY])] == [None]
 
 
 def test_a_ledger_joins_inside_the_callers_own_savepoints(postgresql_url, sql):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from psycopg import AsyncCursor, Cursor
 
 from onefold.drive import arun, run
-from onefold.stores.postgresql.errors import asking, connecting
+from onefold.stores.postgresql.errors import asking, connecting, sendable
 from onefold.stores.postgresql.plan import Statement
 from onefold.stores.postgresql.schema import settle_in
 from onefold.stores.postgresql.waiting import PATIENCE, AsyncConnection, Connection, named, parameters
@@ -28,6 +28,7 @@ class Link:
         self.name = name
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        sendable(statements)
         failed: list[BaseException] = []
         with asking(self.name):
             try:
@@ -56,6 +57,7 @@ class AsyncLink:
         self.name = name
 
     async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        sendable(statements)
         failed: list[BaseException] = []
         with asking(self.name):
             try:

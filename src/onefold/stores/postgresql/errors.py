@@ -7,12 +7,13 @@ not quote what was stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import psycopg
 
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.stores.postgresql.plan import Statement
 
 _ADVICE = {
     "0A": "this server is too old, or not PostgreSQL",
@@ -68,14 +69,28 @@ def asking(name: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise _ours(error, name) from error
-    except UnicodeEncodeError as error:
-        raise Misconfigured(f"{name} was not asked: a text is not valid Unicode") from error
+
+
+def sendable(statements: Iterable[Statement]) -> None:
+    """Refuse texts that the driver would refuse, before half of a pipeline has left."""
+    for _, args in statements:
+        for text in args:
+            if isinstance(text, str) and not _is_text(text):
+                raise Misconfigured(
+                    "PostgreSQL cannot store a text with a NUL or a lone surrogate in it; nothing was asked"
+                )
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def _ours(error: psycopg.Error, name: str) -> OnefoldError:
     state, reason = error.sqlstate or "", _words(error.diag.message_primary or str(error))
-    if isinstance(error, psycopg.DataError | psycopg.ProgrammingError) and not state:
-        return Misconfigured(f"{name} was not asked: {reason}")  # the driver refused to send it
     if not state or state.startswith(_GONE) or error.diag.severity_nonlocalized in ("FATAL", "PANIC"):
         return Unanswered(f"{name} was asked and did not answer: {reason}")
     if state == "55P03":

@@ -19,7 +19,7 @@ from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import run
-from onefold.stores.postgresql.errors import asking
+from onefold.stores.postgresql.errors import asking, sendable
 from onefold.stores.postgresql.plan import PostgresPlan, Statement
 from onefold.stores.postgresql.schema import PATIENT_LOCKS, prepare
 from onefold.stores.shells import Blocking, Clients, Row
@@ -67,6 +67,7 @@ class JoinedLink:
                 "a ledger joins a transaction, and this connection is in autocommit mode outside of one: "
                 "turn it off, or call inside `with connection.transaction():`"
             )
+        sendable(statements)
         try:
             with asking(NAME):
                 return _executed(connection, statements)
@@ -85,10 +86,25 @@ class JoinedLink:
 
 def _executed(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
     cursors = [_cursor(connection) for _ in statements]
-    with connection.pipeline():
+    failed: list[Exception] = []
+    try:
+        with connection.pipeline():
+            _send(cursors, statements, failed)
+    except psycopg.Error as error:
+        failed.append(error)
+    if failed:
+        raise failed[0]
+    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def _send(
+    cursors: Sequence[psycopg.Cursor[Row]], statements: Sequence[Statement], failed: list[Exception]
+) -> None:
+    try:
         for cursor, (sql, args) in zip(cursors, statements, strict=True):
             cursor.execute(sql, args)
-    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    except psycopg.Error as error:
+        failed.append(error)  # raised later: the driver logs a warning about what is raised inside a pipeline
 
 
 def _cursor(connection: Connection) -> psycopg.Cursor[Row]:

@@ -183,8 +183,10 @@ class Worker:
         try:
             with self.wire.during("refuse"), claim:
                 raise Refused("nothing happened")
-        except Refused:
-            self.end(claim, "refused")
+        except Refused as error:
+            # The function's own exception goes on; that the ledger could not say so is noted on it.
+            unsaid = self.site.disturbed and getattr(error, "__notes__", None)
+            self.end(claim, "unsure" if unsaid else "refused")
 
     def act(self, claim: Claim) -> bool:
         if self.site.plant == "mark-before":
