@@ -47,9 +47,12 @@ class InMemory:
 
     def command(self, folder: Path, port: int) -> Command:
         command = self.program.command(folder, port)
-        args = [str(arg) for arg in command.args]
+        java, *args = (str(arg) for arg in command.args)
         at = args.index("-dbPath")
-        return replace(command, args=[*args[:at], "-inMemory", *args[at + 2 :]])
+        # For so short a life the thorough compiler costs more than it gains.
+        return replace(
+            command, args=[java, "-XX:TieredStopAtLevel=1", *args[:at], "-inMemory", *args[at + 2 :]]
+        )
 
 
 class QuickDynamodb(Dynamodb):
@@ -123,4 +126,4 @@ def test_dynamodb_replies_as_memory_does(table):
     def open_(folder: Path, clock: FakeClock) -> Store:
         return connect(f"{table.empty()}&max_skew=0", clock=clock)
 
-    compare(open_, examples=12, steps=20)
+    compare(open_, examples=10, steps=15)

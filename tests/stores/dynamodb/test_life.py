@@ -98,6 +98,20 @@ def test_only_what_is_done_and_not_for_ever_carries_dynamodbs_own_expiry(store, 
     assert "ttl" not in attributes(), "a new claim must not be swept away with the old entry"
 
 
+def test_numbers_come_back_from_the_server_as_the_same_ones(store):
+    odd = [1e-6, 1e-100, 0.1 + 0.2, 1 / 3, 1e15 + 0.3, 4e9, 2.0**53, 31_557_600_000.000004]
+    names = sorted((Key("numbers", repr(value)) for value in odd), key=lambda key: key.id)
+    replies = store.swap(
+        [
+            Change(name, None, Entry("done", token="ann", lease=value, begun=value))
+            for name, value in zip(names, odd, strict=True)
+        ]
+    )
+
+    assert [seen.entry for seen in store.get(names)] == [reply.entry for reply in replies]
+    assert [seen.entry.lease for seen in store.get(names)] == odd
+
+
 def test_the_index_holds_open_entries_and_nothing_else(store, bare):
     for number in range(30):
         put(store, Key("charges", number), Entry("done" if number % 10 else "parked", token="ann"))

@@ -172,10 +172,10 @@ def at_random_account(store: Store, straight: Store, seed: int, turns: int) -> A
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 12))])
 def test_behind_a_cable_that_breaks_at_random_no_lie_is_told(dynamodb_url, straight, seed):
     with Proxy.before(dynamodb_url, at_random(seed, most=900)) as proxy, closing(connect(proxy.url)) as store:
-        account = at_random_account(store, straight, seed, turns=60)
+        account = at_random_account(store, straight, seed, turns=30)
 
     assert account.lies == []
-    assert min(account.known, account.unknown) >= 10, "both were met"
+    assert min(account.known, account.unknown) >= 5, "both were met"
 
 
 class Hopeful(Blocking):
@@ -201,4 +201,4 @@ def test_a_store_that_guesses_is_found_out(dynamodb_url, straight, kind):
     with Proxy.before(dynamodb_url, at_random(1, most=900)) as proxy:
         found = address(proxy.url)
         with closing(kind(DynamoPlan(found.table, found.max_skew), Client(found))) as store:
-            assert at_random_account(store, straight, 1, turns=30).lies != []
+            assert at_random_account(store, straight, 1, turns=12).lies != []
