@@ -7,11 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from onefold import AsyncLedger, Key, Ledger
 from onefold.core.entry import Change, Entry, Reply, Seen
 from onefold.stores import shells
 from onefold.stores.postgresql.client import AsyncClient, Client
 from onefold.stores.postgresql.plan import PostgresPlan
+from tests.servers.fixtures import OwnServer
+from tests.servers.server import Launched
 
 PASSWORD = "only-for-tests"
 
@@ -79,3 +83,11 @@ def token(reply: Reply) -> str | None:
     """Say whose write stands."""
     assert isinstance(reply, Seen)
     return reply.entry.token if reply.entry else None
+
+
+def launched(own_server: OwnServer) -> Launched:
+    """Return a server that only this test has, and may do anything to."""
+    server = own_server("postgresql")
+    if not isinstance(server, Launched):
+        pytest.skip("only a server of our own is stopped, changed or filled")
+    return server

@@ -21,7 +21,7 @@ from onefold.stores import ddl
 from onefold.stores.postgresql import connect
 from tests.servers.fixtures import OwnServer
 from tests.servers.server import Launched
-from tests.stores.postgresql.ledgers import PASSWORD, Blocking, inserts, option, token
+from tests.stores.postgresql.ledgers import PASSWORD, Blocking, inserts, launched, option, token
 
 pytestmark = pytest.mark.store("postgresql")
 
@@ -154,13 +154,6 @@ def test_a_replica_is_told_from_a_primary(own_server: OwnServer):
     assert "it is a replica" in sentence
     assert seen.entry is not None
     assert seen.entry.state == "done"
-
-
-def launched(own_server: OwnServer) -> Launched:
-    server = own_server("postgresql")
-    if not isinstance(server, Launched):
-        pytest.skip("only a server of our own is stopped, changed or filled")
-    return server
 
 
 def test_a_schema_from_the_future_is_left_alone(opened, postgresql_url, sql):

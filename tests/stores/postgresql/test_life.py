@@ -17,9 +17,9 @@ from onefold.core.errors import Unreachable, Unsettled
 from onefold.stores.postgresql import aconnect, connect
 from onefold.stores.shells import Blocking
 from tests.servers.fixtures import OwnServer
-from tests.servers.server import Server
+from tests.servers.server import Launched
 from tests.stores.postgresql import ledgers
-from tests.stores.postgresql.ledgers import inserts, option, token
+from tests.stores.postgresql.ledgers import inserts, launched, option, token
 
 pytestmark = pytest.mark.store("postgresql")
 
@@ -28,8 +28,8 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND
 
 
 @pytest.fixture
-def server(own_server: OwnServer) -> Server:
-    return own_server("postgresql")
+def server(own_server: OwnServer) -> Launched:
+    return launched(own_server)
 
 
 # ----- the server dies
