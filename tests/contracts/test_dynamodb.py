@@ -47,12 +47,9 @@ class InMemory:
 
     def command(self, folder: Path, port: int) -> Command:
         command = self.program.command(folder, port)
-        java, *args = (str(arg) for arg in command.args)
+        args = [str(arg) for arg in command.args]
         at = args.index("-dbPath")
-        # For so short a life the thorough compiler costs more than it gains.
-        return replace(
-            command, args=[java, "-XX:TieredStopAtLevel=1", *args[:at], "-inMemory", *args[at + 2 :]]
-        )
+        return replace(command, args=[*args[:at], "-inMemory", *args[at + 2 :]])
 
 
 class QuickDynamodb(Dynamodb):
