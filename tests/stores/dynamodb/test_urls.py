@@ -1,5 +1,8 @@
 """Where a ledger on DynamoDB is: what its URL may say, and what is wrong with others, without secrets."""
 
+import subprocess
+import sys
+
 import pytest
 
 from onefold.core.errors import Misconfigured
@@ -103,3 +106,18 @@ def test_the_printed_commands_make_the_table_that_the_store_wants():
     assert text.count("aws dynamodb create-table") == 1
     assert '"IndexName": "onefold_open_1"' in text
     assert "AttributeName=ttl" in text
+
+
+def test_without_boto3_a_sentence_says_what_to_install():
+    program = (
+        "import sys; sys.modules['boto3'] = None\n"
+        "from onefold.core.errors import Misconfigured\n"
+        "from onefold.stores import connect\n"
+        "try: connect('dynamodb://eu-central-1/onefold')\n"
+        "except Misconfigured as error: print(error)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "the store dynamodb needs boto3, which is not installed" in done.stdout
+    assert 'pip install "onefold[dynamodb]"' in done.stdout
