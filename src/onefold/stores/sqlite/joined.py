@@ -95,7 +95,7 @@ def adapt(connection: object) -> Connection:
         return _alchemy(connection)
     raise Misconfigured(
         f"a ledger cannot join a {type(connection).__module__}.{type(connection).__qualname__}: "
-        "give a connection of sqlite3, apsw or SQLAlchemy (of a Session: session.connection())"
+        "give a connection of sqlite3, apsw or SQLAlchemy, or of psycopg (of a Session: session.connection())"
     )
 
 
