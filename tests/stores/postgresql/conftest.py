@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("psycopg", reason="psycopg is not installed: it comes with the test servers")
 
 import psycopg
+import sqlalchemy
 
 from tests.servers.server import Server
-from tests.stores.postgresql.ledgers import Awaited, Blocking
+from tests.stores.postgresql.ledgers import Awaited, Blocking, Caller, option
 
 Sql = Callable[..., list[tuple[Any, ...]]]
 
@@ -46,3 +47,35 @@ def guest(postgresql_server: Server, postgresql_url: str, sql: Sql) -> Iterator[
     yield postgresql_url.replace("postgres:only-for-tests@", f"{user}:only-for-guests@")
     sql(f"DROP OWNED BY {user}")
     sql(f"DROP ROLE {user}")
+
+
+# ----- callers who join
+
+
+@pytest.fixture(params=["psycopg", "sqlalchemy"])
+def caller(request: pytest.FixtureRequest, postgresql_url: str, sql) -> Iterator[Caller]:
+    """Lend a connection that waits for locks only for a moment."""
+    sql("CREATE TABLE flats (n int)")
+    url = option(postgresql_url, lock_timeout="60ms")
+    with ExitStack() as stack:
+        if request.param == "psycopg":
+            connection: Any = stack.enter_context(closing(psycopg.connect(url)))
+            yield Caller(connection, connection.execute)
+        else:
+            engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+            stack.callback(engine.dispose)
+            connection = stack.enter_context(engine.connect())
+            yield Caller(connection, connection.exec_driver_sql)
+
+
+@pytest.fixture
+def flats(sql) -> Callable[[], list[int]]:
+    """Read what was committed, from outside."""
+    return lambda: [n for (n,) in sql("SELECT n FROM flats ORDER BY n")]
+
+
+@pytest.fixture
+def other(postgresql_url: str) -> Iterator[psycopg.Connection]:
+    """Another worker's connection."""
+    with closing(psycopg.connect(option(postgresql_url, lock_timeout="60ms"))) as connection:
+        yield connection

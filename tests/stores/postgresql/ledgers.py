@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -66,6 +66,28 @@ class Awaited:
     def close(self) -> None:
         self._runner.run(self._await(self.store.close()))
         self._runner.close()
+
+
+class Caller:
+    """A caller's own connection: how it does things, and commits."""
+
+    def __init__(self, connection: Any, do: Callable[[str], Any]) -> None:
+        self.connection = connection
+        self.do = do
+
+    def commit(self) -> None:
+        self.connection.commit()
+
+    def rollback(self) -> None:
+        self.connection.rollback()
+
+    def insert(self, number: int) -> str:
+        self.do(f"INSERT INTO flats VALUES ({number})")
+        return f"flat {number}"
+
+    def setting(self, name: str) -> str:
+        [value] = self.do(f"SHOW {name}").fetchone()
+        return str(value)
 
 
 def option(url: str, **settings: object) -> str:
