@@ -60,11 +60,11 @@ class AsyncClaim(Holding):
 
     async def release(self, reason: str = "") -> None:
         """Give the key back: nothing happened, anybody may try at once."""
-        await self._ledger._finish(self, Ending("refused", at_once=True), reason)
+        await self._ledger._finish(self, Ending("refused", at_once=True), None)
 
     async def park(self, reason: str = "") -> None:
         """Set the key aside for a person to decide."""
-        await self._ledger._finish(self, Ending("parked"), reason)
+        await self._ledger._finish(self, Ending("parked"), None)
 
     async def __aenter__(self) -> AsyncClaim:
         self.make_current()

@@ -60,11 +60,11 @@ class Claim(Holding):
 
     def release(self, reason: str = "") -> None:
         """Give the key back: nothing happened, anybody may try at once."""
-        self._ledger._finish(self, Ending("refused", at_once=True), reason)
+        self._ledger._finish(self, Ending("refused", at_once=True), None)
 
     def park(self, reason: str = "") -> None:
         """Set the key aside for a person to decide."""
-        self._ledger._finish(self, Ending("parked"), reason)
+        self._ledger._finish(self, Ending("parked"), None)
 
     def __enter__(self) -> Claim:
         self.make_current()
