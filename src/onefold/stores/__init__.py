@@ -16,12 +16,13 @@ SCHEMES = {
     "memory": "memory",
     "sqlite": "sqlite",
     "postgresql": "postgresql",
+    "mariadb": "mariadb",
     "redis": "redis",
     "dynamodb": "dynamodb",
 }
-PLANNED = ("mariadb", "mongodb", "cassandra")
+PLANNED = ("mongodb", "cassandra")
 
-ALIASES = {"rediss": "redis", "valkey": "redis", "valkeys": "redis"}
+ALIASES = {"rediss": "redis", "valkey": "redis", "valkeys": "redis", "mysql": "mariadb"}
 """Other names that a URL may begin with; what they change is the backend's to know."""
 
 JOINS = {

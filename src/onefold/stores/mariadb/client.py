@@ -1,0 +1,299 @@
+"""The two colours of a MariaDB connection, behind one face: statements leave in one message.
+
+One connection per process (and per event loop), opened at first use, dropped when it fails and opened anew by
+the next call. It never repeats a statement by itself, and never waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import aiomysql
+import pymysql
+from pymysql.constants import CLIENT
+
+from onefold.core.errors import Misconfigured, OnefoldError, Unanswered
+from onefold.drive import arun, run
+from onefold.stores.mariadb.address import Address, address
+from onefold.stores.mariadb.errors import asking, connecting, sendable
+from onefold.stores.mariadb.plan import COMMIT, Statement
+from onefold.stores.mariadb.schema import settle_in
+from onefold.stores.shells import Clients, Row
+
+BEHAVIOUR: dict[str, Any] = {"client_flag": CLIENT.MULTI_STATEMENTS, "autocommit": None}
+"""How connections behave: many statements in a message; the rest is set by `settle_in`."""
+
+
+class Link:
+    """One blocking connection. Statements leave together; the server stops at the first that fails."""
+
+    def __init__(self, connection: Any, name: str) -> None:
+        self.connection = connection
+        self.name = name
+
+    def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        replies: list[list[Row]] = []
+        text = worded(self.connection, statements)
+        try:
+            with asking(self.name):
+                self.connection.query(text)
+                replies.append(_rows(self.connection))
+                while _has_more(self.connection):
+                    self.connection.next_result()
+                    replies.append(_rows(self.connection))
+        except OnefoldError as error:
+            self._undo(error)
+            raise judged(error, statements[len(replies)]) from error.__cause__
+        return replies
+
+    def _undo(self, error: OnefoldError) -> None:
+        """End the transaction that an error left open; where that fails, the connection ends, and it too."""
+        try:
+            if not isinstance(error, Unanswered):
+                self.connection.rollback()
+        except (pymysql.MySQLError, OSError):
+            self.close()
+
+    def is_stale(self) -> bool:
+        """Say whether the server has closed the connection, or says what nobody asked for."""
+        ready = select.poll()
+        ready.register(self.connection._sock, select.POLLIN)
+        return bool(ready.poll(0))
+
+    def close(self) -> None:
+        with suppress(pymysql.MySQLError, OSError):
+            self.connection.close()
+
+
+class AsyncLink:
+    """The same, awaited."""
+
+    def __init__(self, connection: Any, name: str, timeout: float) -> None:
+        self.connection = connection
+        self.name = name
+        self._timeout = timeout
+
+    async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        replies: list[list[Row]] = []
+        text = worded(self.connection, statements)
+        try:
+            with asking(self.name):
+                await self._exchange(text, replies)
+        except OnefoldError as error:
+            await self._undo(error)
+            raise judged(error, statements[len(replies)]) from error.__cause__
+        return replies
+
+    async def _exchange(self, text: str, replies: list[list[Row]]) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self.connection.query(text)
+                replies.append(_rows(self.connection))
+                while _has_more(self.connection):
+                    await self.connection.next_result()
+                    replies.append(_rows(self.connection))
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {self._timeout:g} s") from None
+
+    async def _undo(self, error: OnefoldError) -> None:
+        try:
+            if not isinstance(error, Unanswered):
+                async with asyncio.timeout(self._timeout):
+                    await self.connection.rollback()
+        except (pymysql.MySQLError, OSError):
+            self.close()
+
+    def is_stale(self) -> bool:
+        """Say whether the server has closed the connection."""
+        return bool(self.connection.closed or self.connection._reader.at_eof())
+
+    def close(self) -> None:
+        """Close without a farewell: nothing is awaited, so that a cancelled call can do so too."""
+        self.connection.close()
+
+    def abandon(self) -> None:
+        """End the session of a connection whose event loop may be closed, so that nothing can be awaited."""
+        writer = self.connection._writer
+        if writer is not None:
+            with suppress(OSError):
+                writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        with suppress(RuntimeError):
+            self.close()
+
+
+class Client:
+    """A blocking connection that is there when it is needed; shared by the threads of a process."""
+
+    def __init__(self, url: str, create: bool = True) -> None:
+        self._address = address(url)
+        self._create = create
+        self.name = self._address.name
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+
+    def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Send statements in one round trip; return the rows of each."""
+        self._leave_parent()
+        with self._lock:
+            link = self._link = self._living() or self._connect()
+            try:
+                return link.execute_many(statements)
+            except BaseException as error:
+                if _is_broken(error):
+                    self._drop()
+                raise
+
+    def close(self) -> None:
+        self._leave_parent()
+        with self._lock:
+            self._drop()
+
+    def _leave_parent(self) -> None:
+        """After a fork, let the parent's connection and lock be, whatever state they were in."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._link)
+            self._forget()
+
+    def _living(self) -> Link | None:
+        if self._link is not None and (not self._link.connection.open or self._link.is_stale()):
+            self._drop()
+        return self._link
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def _connect(self) -> Link:
+        at = self._address
+        how = {"ssl": _context(at)} if at.files else {"ssl_disabled": True}
+        waiting = {"connect_timeout": at.patience, "read_timeout": at.timeout, "write_timeout": at.timeout}
+        with connecting(self.name):
+            connection = pymysql.connect(**at.settings, **BEHAVIOUR, **how, **waiting, database=at.database)
+        link = Link(connection, self.name)
+        try:
+            run(settle_in(self._create, self.name), Clients(link))
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+
+class AsyncClient:
+    """The same, awaited; belongs to the event loop that first used it, and follows to the next."""
+
+    def __init__(self, url: str, create: bool = True) -> None:
+        self._address = address(url)
+        self._create = create
+        self.name = self._address.name
+        self._home: tuple[int, object] = (0, None)
+        self._link: AsyncLink | None = None
+
+    async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Send statements in one round trip; return the rows of each."""
+        self._come_home()
+        async with self._lock:
+            link = self._link = self._living() or await self._connect()
+            try:
+                return await link.execute_many(statements)
+            except BaseException as error:
+                if _is_broken(error):
+                    self._drop()
+                raise
+
+    async def close(self) -> None:
+        self._come_home()
+        async with self._lock:
+            self._drop()
+
+    def _come_home(self) -> None:
+        """Be at home in this process and on this event loop; a connection of another is let go."""
+        home = os.getpid(), asyncio.get_running_loop()
+        if self._home == home:
+            return
+        if self._link is not None and self._home[0] != os.getpid():
+            _INHERITED.append(self._link)
+        elif self._link is not None:
+            self._link.abandon()
+        self._home, self._link, self._lock = home, None, asyncio.Lock()
+
+    def _living(self) -> AsyncLink | None:
+        if self._link is not None and self._link.is_stale():
+            self._drop()
+        return self._link
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    async def _connect(self) -> AsyncLink:
+        at = self._address
+        how = {"ssl": _context(at)} if at.files else {}
+        with connecting(self.name):
+            # The client's own limit ends when the socket is open, and the server may be silent then.
+            async with asyncio.timeout(at.patience):
+                connection = await aiomysql.connect(**at.settings, **BEHAVIOUR, **how, db=at.database)
+        link = AsyncLink(connection, self.name, at.timeout)
+        try:
+            await arun(settle_in(self._create, self.name), Clients(link))
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+
+_INHERITED: list[object] = []
+"""Connections that came with a fork: closing one here could end the parent's session, so they are kept."""
+
+
+def worded(connection: Any, statements: Sequence[Statement]) -> str:
+    """Write statements, with their arguments in them, as one text."""
+    sendable(statements)
+    return "; ".join(sql % tuple(map(connection.escape, args)) if args else sql for sql, args in statements)
+
+
+def judged(error: OnefoldError, statement: Statement) -> OnefoldError:
+    """Say what an answer with an error means: only a commit that failed may have been done."""
+    if statement != COMMIT or isinstance(error, Unanswered):
+        return error
+    return Unanswered(f"{error}; it was asked to commit, and may have done so")
+
+
+# Of the two clients' cursors one asks the server for warnings by itself; their connections do not.
+
+
+def _rows(connection: Any) -> list[Row]:
+    return list(connection._result.rows or ())
+
+
+def _has_more(connection: Any) -> bool:
+    return bool(connection._result.has_next)
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Say whether a connection is of no more use: broken, or interrupted in the middle of a call."""
+    return isinstance(error, Unanswered) or not isinstance(error, Exception)
+
+
+def _context(at: Address) -> ssl.SSLContext:
+    authority, certificate, key = at.files
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if certificate:
+            context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise Misconfigured(f"the files for TLS to {at.name} cannot be used: {error}") from None
+    return context

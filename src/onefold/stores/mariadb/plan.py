@@ -1,0 +1,161 @@
+"""What the MariaDB store asks of a connection: batches as JSON, and then what is stored.
+
+A write and the look that follows it are one transaction, and its end is asked for last: whatever fails before
+has written nothing. The server's clock sets versions and times. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from onefold.core.entry import NOTHING, OPEN, STATES, UNKNOWN, Change, Entry, Reply, Seen, State
+from onefold.core.errors import Unanswered, Unreachable
+from onefold.core.flow import Found
+from onefold.core.key import Key
+from onefold.stores.shells import Row, on_client
+from onefold.stores.sql import statements
+
+CHUNK = 2_000_000
+"""Characters of records and receipts that leave together: well below the 16 MB that a server takes."""
+
+_SQL = statements("mariadb")
+_FIELDS = slice(2, 2 + len(Entry._fields))
+_LABEL, _DUE, _NOW = 15, 18, 19
+
+
+class Statement(NamedTuple):
+    """One statement and its arguments."""
+
+    sql: str
+    args: Sequence[Any] = ()
+
+
+BEGIN, COMMIT = Statement("START TRANSACTION"), Statement("COMMIT")
+
+
+class MariaPlan:
+    """The three methods of a store, as flows over `execute_many`.
+
+    `before` and `after` stand around every write; `looking` is how a write's look reads its rows.
+    """
+
+    def __init__(
+        self,
+        before: Sequence[Statement] = (BEGIN,),
+        after: Sequence[Statement] = (COMMIT,),
+        looking: str = "",
+    ) -> None:
+        self._before = before
+        self._after = after
+        self._looking = looking
+
+    async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        [rows] = await on_client("execute_many", [_look(keys)])
+        return _found(keys, rows)
+
+    async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        replies: list[Reply] = []
+        for some in _chunks(changes):
+            try:
+                replies += await self._swap(some)
+            except Unreachable as error:
+                if not replies and not isinstance(error, Unanswered):
+                    raise
+                return replies + [UNKNOWN] * (len(changes) - len(replies))
+        return replies
+
+    async def _swap(self, changes: Sequence[Change]) -> list[Seen]:
+        keys = [change.key for change in changes]
+        asked = [*self._before, *_writes(changes), _look(keys, self._looking)]
+        replies = await on_client("execute_many", [*asked, *self._after])
+        return _found(keys, replies[len(asked) - 1])
+
+    async def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        found: list[Found] = []
+        wanted = [state for state in STATES if state in states and (state in OPEN or not due)]
+        if not wanted:
+            return found, None
+        start: list[Any] = json.loads(after) if after else [wanted[0], "", -1.0, ""]
+        for state in wanted[wanted.index(start[0]) :]:
+            place = start[1:] if state == start[0] else ["", -1.0, ""]
+            page = _page(state, scope, due, place, limit - len(found))
+            [rows] = await on_client("execute_many", [page])
+            found += [(Key.stored(row[1].decode(), row[0], row[_LABEL]), _seen(row)) for row in rows]
+            if len(found) == limit:
+                last = rows[-1]
+                return found, json.dumps([state, last[1].decode(), last[_DUE], last[0].hex()])
+        return found, None
+
+
+# ----- writing
+
+
+def _chunks(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """Part a batch that no server would take at once; nearly every batch stays whole."""
+    start, size = 0, 0
+    for at, change in enumerate(changes):
+        size += len(change.entry.body or "") if change.entry else 0
+        if size > CHUNK and at > start:
+            yield changes[start:at]
+            start, size = at, 0
+    if start < len(changes):
+        yield changes[start:]
+
+
+def _writes(changes: Sequence[Change]) -> list[Statement]:
+    """Sort changes out by the statement that makes them."""
+    new = [_columns(change, change.entry) for change in changes if change.expected is None and change.entry]
+    later = [
+        (*_columns(change, change.entry), change.expected)
+        for change in changes
+        if change.expected is not None and change.entry
+    ]
+    gone = [(change.key.id.hex(), change.expected) for change in changes if change.entry is None]
+    asked = (("insert", new), ("update", later), ("remove", gone))
+    return [Statement(_SQL[name], [_json(rows)]) for name, rows in asked if rows]
+
+
+def _columns(change: Change, entry: Entry) -> tuple[Any, ...]:
+    key = change.key
+    return (
+        key.id.hex(), key.scope, entry.state, entry.why, entry.token, entry.fence, entry.effect, entry.begun,
+        int(change.begin), entry.lease, entry.attempt, change.delay, change.keep, entry.fingerprint,
+        entry.label, entry.source, entry.body,
+    )  # fmt: skip
+
+
+def _json(rows: Sequence[Any]) -> str:
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+
+
+# ----- looking
+
+
+def _look(keys: Sequence[Key], looking: str = "") -> Statement:
+    return Statement(_SQL["get"] + looking, [_json([key.id.hex() for key in keys])])
+
+
+def _page(state: State, scope: str | None, due: bool, place: list[Any], limit: int) -> Statement:
+    after_scope, after_due, after_id = place
+    if state not in OPEN:
+        return Statement(_SQL["walk_done"], (after_id, scope, scope, limit))
+    if scope is not None:
+        return Statement(
+            _SQL["scan_open_in_scope"], (state, scope, after_due, after_due, after_id, due, limit)
+        )
+    start = (after_scope, after_scope, after_due, after_scope, after_due, after_id)
+    return Statement(_SQL["scan_open"], (state, *start, due, limit))
+
+
+def _found(keys: Sequence[Key], rows: Sequence[Row]) -> list[Seen]:
+    found = {row[0]: _seen(row) for row in rows}
+    return [found.get(key.id, NOTHING) for key in keys]
+
+
+def _seen(row: Row) -> Seen:
+    entry = Entry._make(row[_FIELDS])
+    return Seen(entry, max(row[_NOW] - entry.written, 0.0))
