@@ -19,10 +19,17 @@ SCHEMES = {
     "mariadb": "mariadb",
     "redis": "redis",
     "dynamodb": "dynamodb",
+    "mongodb": "mongodb",
 }
-PLANNED = ("mongodb", "cassandra")
+PLANNED = ("cassandra",)
 
-ALIASES = {"rediss": "redis", "valkey": "redis", "valkeys": "redis", "mysql": "mariadb"}
+ALIASES = {
+    "rediss": "redis",
+    "valkey": "redis",
+    "valkeys": "redis",
+    "mongodb+srv": "mongodb",
+    "mysql": "mariadb",
+}
 """Other names that a URL may begin with; what they change is the backend's to know."""
 
 JOINS = {
