@@ -1,0 +1,237 @@
+"""A session of cassandra-driver behind the face that the plan asks for: statements leave together.
+
+One session per process, made at first use, anew after a fork or when all its connections are gone; threads
+share it. It never repeats a statement by itself: a repeated lightweight transaction tells its own winner that
+it lost. An outcome is a value, so that one failure in a batch does not hide what became of the others.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from cassandra import ConsistencyLevel
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.policies import (
+    ConstantReconnectionPolicy,
+    DCAwareRoundRobinPolicy,
+    FallthroughRetryPolicy,
+    RoundRobinPolicy,
+)
+from cassandra.query import dict_factory
+
+from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.drive import run
+from onefold.stores.cassandra.address import Address
+from onefold.stores.cassandra.errors import sorted_out, unreached
+from onefold.stores.cassandra.rows import Outcome, Statement
+from onefold.stores.cassandra.schema import prepare, statements
+from onefold.stores.shells import Clients
+
+WIDTH = 64
+"""Statements of a batch that are under way at the same time."""
+
+RECONNECT = 0.5
+"""Seconds between attempts to reach a node that is down, while others are there."""
+
+_AGREED = ("look", "schema")
+"""Statements that read what was agreed; all others read and write what a majority of the replicas has."""
+
+
+class Link:
+    """A session, and the statements that its servers know."""
+
+    def __init__(self, cluster: Cluster, session: Any, address: Address) -> None:
+        self._cluster = cluster
+        self._session = session
+        self._name = address.name
+        self._texts = statements(address)
+        self._known: dict[str, Any] = {}
+        self._preparing = threading.Lock()
+
+    def execute_many(self, asked: Sequence[Statement]) -> list[Outcome]:
+        """Send statements, `WIDTH` at a time. After one that failed, those not yet sent stay here."""
+        flight = Flight(len(asked), self._name)
+        for at, statement in enumerate(asked):
+            if flight.cleared(at):
+                flight.take(at, partial(self._send, statement))
+        return flight.landed()
+
+    def define(self, definition: str) -> Outcome:
+        """Change the schema. Everybody does so through one node: two at once could make two of one table."""
+        hosts = [host for host in self._cluster.metadata.all_hosts() if host.is_up]
+        try:
+            self._session.execute(definition, host=min(hosts, key=lambda host: host.address, default=None))
+        except Exception as error:
+            return sorted_out(error, self._name)
+        return []
+
+    def is_stale(self) -> bool:
+        """Say whether no connection is left."""
+        return not any(state["open_count"] for state in self._session.get_pool_state().values())
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+    def _send(self, statement: Statement) -> Any:
+        return self._session.execute_async(self._prepared(statement.name).bind(statement.args))
+
+    def _prepared(self, name: str) -> Any:
+        with self._preparing:
+            if name not in self._known:
+                prepared = self._session.prepare(self._texts[name])
+                if name in _AGREED:
+                    prepared.consistency_level = ConsistencyLevel.SERIAL
+                self._known[name] = prepared
+            return self._known[name]
+
+
+class Flight:
+    """Statements under way. The driver's thread tells how each ended; the caller's sends, and waits."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._name = name
+        self._room = threading.Semaphore(WIDTH)
+        self._outcomes: list[Outcome | None] = [None] * count
+        self._failed: OnefoldError | None = None
+
+    def cleared(self, at: int) -> bool:
+        """Wait for room; say whether the next statement may still leave."""
+        self._room.acquire()
+        if self._failed is not None:
+            reason = f"{self._name} was not asked, because of another statement: {self._failed}"
+            self._end(at, Unreachable(reason))
+        return self._failed is None
+
+    def take(self, at: int, send: Callable[[], Any]) -> None:
+        """Send a statement."""
+        try:
+            future = send()
+        except Exception as error:  # before it left: it could not be prepared, or its values not be written
+            self._fail(error, at)
+        else:
+            future.add_callbacks(partial(self._answer, at), self._fail, errback_args=(at,))
+
+    def landed(self) -> list[Outcome]:
+        """Wait until every statement has ended; say how."""
+        for _ in range(WIDTH):
+            self._room.acquire()
+        return [outcome for outcome in self._outcomes if outcome is not None]
+
+    def _answer(self, at: int, rows: Any) -> None:
+        self._end(at, list(rows or ()))
+
+    def _fail(self, error: Exception, at: int) -> None:
+        self._failed = sorted_out(error, self._name)
+        self._end(at, self._failed)
+
+    def _end(self, at: int, outcome: Outcome) -> None:
+        self._outcomes[at] = outcome
+        self._room.release()
+
+
+class Client:
+    """A link that is there when it is needed, to tables that were checked; shared by a process's threads."""
+
+    def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = time.time) -> None:
+        self.address = address
+        self.now = clock
+        self._create = create
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+
+    def execute_many(self, asked: Sequence[Statement]) -> list[Outcome]:
+        """Send statements together; return what became of each."""
+        if not asked:
+            return []
+        link = self._reach()
+        outcomes = link.execute_many(asked)
+        if any(isinstance(outcome, Misconfigured) for outcome in outcomes):
+            # The tables may be gone, or be made anew: the next call looks again.
+            self._drop(link)
+        return outcomes
+
+    def close(self) -> None:
+        self._leave_parent()
+        with self._lock:
+            link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def _leave_parent(self) -> None:
+        """After a fork, let the parent's session and lock be, whatever state they were in."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._link)
+            self._forget()
+
+    def _reach(self) -> Link:
+        self._leave_parent()
+        with self._lock:
+            if self._link is not None and self._link.is_stale():
+                self._link.close()
+                self._link = None
+            if self._link is None:
+                self._link = self._connect()
+            return self._link
+
+    def _drop(self, link: Link) -> None:
+        with self._lock:
+            if self._link is link:
+                self._link = None
+                link.close()
+
+    def _connect(self) -> Link:
+        cluster = clustered(self.address)
+        try:
+            link = Link(cluster, cluster.connect(), self.address)
+            run(prepare(self._create, self.address), Clients(link))
+        except BaseException as error:
+            cluster.shutdown()
+            if isinstance(error, Unanswered):
+                raise Unreachable(f"{error}; nothing else was asked yet") from error
+            if isinstance(error, OnefoldError) or not isinstance(error, Exception):
+                raise
+            raise unreached(error, self.address.name) from error
+        return link
+
+
+_INHERITED: list[object] = []
+"""Sessions that came with a fork: closing one here could end the parent's connections, so they are kept."""
+
+
+def clustered(address: Address) -> Cluster:
+    """Return the driver's own idea of a cluster, not yet connected."""
+    profile = ExecutionProfile(
+        load_balancing_policy=DCAwareRoundRobinPolicy(address.dc) if address.dc else RoundRobinPolicy(),
+        retry_policy=FallthroughRetryPolicy(),
+        consistency_level=ConsistencyLevel.QUORUM,
+        serial_consistency_level=ConsistencyLevel.SERIAL,
+        request_timeout=address.timeout,
+        row_factory=dict_factory,
+    )
+    login = PlainTextAuthProvider(address.user, address.password) if address.user else None
+    return Cluster(
+        list(address.hosts),
+        port=address.hosts[0][1],
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        auth_provider=login,
+        protocol_version=address.protocol,
+        connect_timeout=address.timeout / 2,
+        control_connection_timeout=address.timeout / 2,
+        reconnection_policy=ConstantReconnectionPolicy(RECONNECT, None),
+        # Nothing here asks for them, and reading them takes longer than a claim.
+        schema_metadata_enabled=False,
+        token_metadata_enabled=False,
+        prepare_on_all_hosts=False,
+        monitor_reporting_enabled=False,
+        application_name="onefold",
+    )
