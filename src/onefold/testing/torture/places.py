@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import apsw
 
 from onefold.core.errors import Misconfigured
-from onefold.stores import PLANNED, SCHEMES
+from onefold.stores import SCHEMES
 from onefold.stores.sql import migrations
 
 BUSY_SECONDS = 5.0
@@ -69,8 +69,6 @@ def place(scheme: str) -> Place:
 def _why_not(scheme: str) -> str:
     if scheme == "memory":
         return "the store memory is not shared between processes, so that nothing outlives a death"
-    if scheme in PLANNED:
-        return f"the store {scheme} is planned, not built yet"
     if scheme in SCHEMES:
         return f"nobody has said yet how to get a fresh {scheme} store for a torture"
     return f"{scheme!r} names no store"
@@ -140,7 +138,7 @@ def _own(server: str, folder: Path, parameter: str, value: str = "") -> str:
 
 
 def _own_table(server: str, folder: Path) -> str:
-    """Name a table for every folder. All workers have one clock here, so there is no skew to wait for."""
+    """Name a table or keyspace for every folder. All workers have one clock here, so there is no skew."""
     split = urlsplit(server)
     return split._replace(path=f"/{_name(folder)}", query=f"{split.query}&max_skew=0".lstrip("&")).geturl()
 
@@ -157,6 +155,19 @@ def _schema(url: str) -> Iterator[None]:
         connection.execute(b"DROP SCHEMA " + name + b" CASCADE")
 
 
+def _own_database(server: str, folder: Path) -> str:
+    return urlsplit(server)._replace(path=f"/{_name(folder)}").geturl()
+
+
+@contextmanager
+def _database(url: str) -> Iterator[None]:
+    import pymongo
+
+    yield
+    with pymongo.MongoClient[dict[str, Any]](url) as client:
+        client.drop_database(urlsplit(url).path.strip("/"))
+
+
 @contextmanager
 def _table(url: str) -> Iterator[None]:
     from onefold.stores.dynamodb.address import address
@@ -165,6 +176,20 @@ def _table(url: str) -> Iterator[None]:
     yield
     with closing(connected(address(url))) as client:
         client.delete_table(TableName=address(url).table)
+
+
+@contextmanager
+def _keyspace(url: str) -> Iterator[None]:
+    from onefold.stores.cassandra.address import address
+    from onefold.stores.cassandra.client import clustered
+
+    found = address(url)._replace(timeout=60.0)
+    one_copy = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    with clustered(found) as cluster:
+        cluster.connect().execute(f"CREATE KEYSPACE {found.keyspace} WITH replication = {one_copy}")
+    yield
+    with clustered(found) as cluster:
+        cluster.connect().execute(f"DROP KEYSPACE {found.keyspace}")
 
 
 def _models_of_aws() -> object:
@@ -202,6 +227,22 @@ PLACES: dict[str, Place] = {
         on_server=True,
         lend=_table,
         lease=1.5,
+        life=0.5,
+    ),
+    "mongodb": Place(
+        url=_own_database,
+        warm=lambda: import_module("onefold.stores.mongodb"),
+        on_server=True,
+        lend=_database,
+        lease=1.0,
+        life=0.3,
+    ),
+    "cassandra": Place(
+        url=_own_table,
+        warm=lambda: import_module("onefold.stores.cassandra"),
+        on_server=True,
+        lend=_keyspace,
+        lease=2.0,
         life=0.5,
     ),
 }
