@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from onefold.core.claims import CannotHappen, Happened
     from onefold.core.errors import Busy, OnefoldError, Parked, Refused
     from onefold.core.key import Key
+    from onefold.core.record import Record
     from onefold.core.terms import Terms
     from onefold.ledger import AsyncLedger, Ledger, current_claim
+    from onefold.worker import Pipeline, Worker
 else:
     _HOMES = {
         "AsyncLedger": "onefold.ledger",
@@ -24,8 +26,11 @@ else:
         "Ledger": "onefold.ledger",
         "OnefoldError": "onefold.core.errors",
         "Parked": "onefold.core.errors",
+        "Pipeline": "onefold.worker",
+        "Record": "onefold.core.record",
         "Refused": "onefold.core.errors",
         "Terms": "onefold.core.terms",
+        "Worker": "onefold.worker",
         "current_claim": "onefold.ledger",
     }
 
@@ -50,8 +55,11 @@ __all__ = [
     "Ledger",
     "OnefoldError",
     "Parked",
+    "Pipeline",
+    "Record",
     "Refused",
     "Terms",
+    "Worker",
     "__version__",
     "current_claim",
 ]

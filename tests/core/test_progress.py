@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold.core.coverage import Span, Tile, checked, gaps, judge, merge, subtract, tiles
-from onefold.core.cursor import Cursor, Record, advance, start
+from onefold.core.cursor import Cursor, advance, start
 from onefold.core.errors import Misconfigured
+from onefold.core.record import Record
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,11 @@ def first(bid: Bid, expected: int | None = None) -> Change:
     return _take(bid, expected, attempt=0)
 
 
+def set_aside(bid: Bid, why: Why) -> Change:
+    """Park what nobody may try: it cannot be read, or nobody knows how to act on it."""
+    return _park(bid.key, _held(bid, attempt=0), why, None)
+
+
 def _beyond_memory(bid: Bid) -> bool:
     # With a margin: the record grows older while the store is asked about it.
     keep = bid.terms.keep

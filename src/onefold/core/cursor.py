@@ -7,23 +7,10 @@ It moves only past records that are accounted for, and never backwards without a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from onefold.core.record import At, Fate
 from onefold.core.terms import Seconds
-
-At = float | int
-Fate = Literal["done", "parked", "kept", "open"]
-"""What became of a record: *kept* stands in its entry for a later attempt, *open* is nobody's yet."""
-
-
-class Record(NamedTuple):
-    """Something a source showed us; `at` is its order value in the source."""
-
-    id: str
-    body: str
-    at: At
-    source: str = ""
-    retracts: str | None = None
 
 
 class Cursor(NamedTuple):

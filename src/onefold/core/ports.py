@@ -1,17 +1,21 @@
-"""The ports that a user may replace, as protocols. `Source` and `Sink` join them with the worker.
+"""The ports that a user may replace, as protocols: `Store`, `Source` and `Sink`, and the clock.
 
 A store is a map with one atomic write. It takes no decision of the protocol: it compares versions,
-assigns version and time, and says what is stored afterwards.
+assigns version and time, and says what is stored afterwards. A source reads and a sink acts; neither
+claims, and neither decides what a record's fate means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
 
-from onefold.core.entry import Change, Reply, Seen, State
+from onefold.core.cursor import Cursor
+from onefold.core.entry import Change, Effect, Reply, Seen, State
 from onefold.core.flow import Found
 from onefold.core.key import Key
+from onefold.core.record import Fate, Page, Record
+from onefold.core.terms import Seconds
 
 
 class Store(Protocol):
@@ -83,3 +87,70 @@ class AsyncClock(Protocol):
     async def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+class Claim(Protocol):
+    """What a sink is told of the claim under which it acts."""
+
+    @property
+    def key(self) -> Key: ...
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def fence(self) -> int: ...
+
+    @property
+    def lost(self) -> bool: ...
+
+    @property
+    def name(self) -> str:
+        """For whom this effect is, where a record has several; empty otherwise."""
+
+    @property
+    def request(self) -> Any:
+        """What the sink prepared before its first attempt, the same at every later one; None otherwise."""
+
+
+class Source(Protocol):
+    """Reads. It never claims and never stores its cursor: the worker does both.
+
+    Beside these, a source may say `finite = True` (a read that ends is the end of it), and
+    `timed = True` (its order values are seconds since 1970).
+    """
+
+    @property
+    def reach(self) -> Seconds | None:
+        """How far back it can show; None for everything."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it can show a record again."""
+
+    @property
+    def lag(self) -> Seconds:
+        """How late a record may come and still be read."""
+
+    def read(self, cursor: Cursor) -> AsyncIterator[Page]:
+        """Read on from a cursor: one round of a poll, one life of a connection. Missed records come first.
+
+        It is called again when it ends, with the cursor as it stands then, and after a pause if it raised.
+        """
+
+    async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
+        """Hear what became of records: ack, nak, mark. A poll ignores it."""
+
+
+class Sink(Protocol):
+    """Acts. One answer per item: a receipt, or an exception, which is judged by the class of the effect.
+
+    Beside these, a sink may have `batch` (how many items it takes at once, 1 if it says nothing),
+    `window` (how long the far side of a keyed effect remembers a key), `prepare(claim, record)` (the
+    request to store before it is sent), and `probe(claim, record)` (did an attempt in doubt happen?).
+    """
+
+    @property
+    def effect(self) -> Effect: ...
+
+    async def put(self, work: Sequence[tuple[Claim, Record]]) -> Sequence[Any | Exception]: ...

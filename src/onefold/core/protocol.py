@@ -13,7 +13,7 @@ from typing import cast
 
 from onefold.core import claims
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
-from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Seen
+from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Seen, Why
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.core.flow import get, now, scan, sleep, swap
 from onefold.core.key import Key
@@ -306,6 +306,12 @@ async def note_failure(bid: Bid) -> None:
     change = claims.failed_join(bid, seen)
     if change:
         await ask([change], lambda _, change, seen: Answer("settled", seen.entry))
+
+
+async def set_aside(bids: Sequence[Bid], why: Why) -> list[Answer]:
+    """Park what nobody may try, untried; what stands already under its key is left as it is."""
+    changes = [claims.set_aside(bid, why) for bid in bids]
+    return await ask(changes, lambda at, change, seen: Answer("parked", seen.entry))
 
 
 # ----- hygiene

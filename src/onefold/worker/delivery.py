@@ -1,0 +1,281 @@
+"""From tasks to fates: claim in batches, let the sink act, write how each effect ended.
+
+The order is the promise: nothing is put before its claim was won, a one-shot effect not before *begun* was
+written, and every end is written under the claim's own token. What an end means is decided in `core.claims`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import anyio
+
+from onefold.core.claims import Answer, Ending
+from onefold.core.entry import Effect
+from onefold.core.errors import LostClaim, OnefoldError, Refused, Unreachable
+from onefold.core.ports import Sink
+from onefold.core.protocol import begin, claim, end, renew, stop_by
+from onefold.core.record import Fate
+from onefold.core.terms import Terms, seconds
+from onefold.drive import AsyncHeart, AsyncPorts, arun
+from onefold.ledger.holding import kept
+from onefold.ledger.ways import Way
+from onefold.worker.tally import Tally
+from onefold.worker.work import Attempt, Task, bid, is_kept, written
+
+log = logging.getLogger("onefold.worker")
+
+CLAIMS = 200
+"""How many keys are claimed in one round trip."""
+
+LAST_WORDS = 5.0
+"""Seconds that a cancelled effect has for writing how it ended."""
+
+Aged = Callable[[Task], float]
+
+
+class TimedOut(Exception):
+    """An effect took longer than its pipeline allows; whether it happened is not known."""
+
+
+class Delivery:
+    """Acts on tasks for one sink, and says what became of each."""
+
+    def __init__(
+        self,
+        name: str,
+        sink: Sink,
+        terms: Terms,
+        ports: AsyncPorts,
+        heart: AsyncHeart,
+        tally: Tally,
+        *,
+        at_once: int = 16,
+        timeout: float | str = "5m",
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.name = name
+        self.sink = sink
+        self.terms = terms
+        self.tally = tally
+        self.stopping = stopping
+        self._ports = ports
+        self._heart = heart
+        self._room = anyio.Semaphore(at_once)
+        self._timeout = seconds(timeout, f"timeout of pipeline {name}")
+        self._effect: Effect = sink.effect
+        self._window: float | None = getattr(sink, "window", None)
+        self._batch: int = 1 if self._effect == "one-shot" else int(getattr(sink, "batch", 1))
+        self._prepare = getattr(sink, "prepare", None)
+        self._way = Way(self._effect, terms=terms, safe=tuple(getattr(sink, "safe", ())))
+
+    async def run(self, tasks: Sequence[Task], age: Aged = lambda task: 0.0) -> list[Fate]:
+        """Act on tasks; fates in their order. Raises only if the store cannot be asked."""
+        first = {task.key.id: task for task in reversed(tasks)}
+        fates: dict[bytes, Fate] = {}
+        unique = list(first.values())
+        for at in range(0, len(unique), CLAIMS):
+            await self._claimed(unique[at : at + CLAIMS], age, fates)
+        for task in tasks:
+            if task is not first[task.key.id]:
+                self.tally.add("duplicate", task.record.source)
+        return [fates[task.key.id] for task in tasks]
+
+    async def _claimed(self, tasks: Sequence[Task], age: Aged, fates: dict[bytes, Fate]) -> None:
+        if self.stopping():
+            fates.update((task.key.id, "open") for task in tasks)
+            return
+        bids = [bid(task, self.terms, self._effect, self._window, age(task)) for task in tasks]
+        answers = await arun(claim(bids), self._ports)
+        won = []
+        for task, one, answer in zip(tasks, bids, answers, strict=True):
+            if answer.state == "won":
+                won.append(Attempt(one, answer, task))
+                self.tally.add("won", task.record.source)
+            else:
+                fates[task.key.id] = self._not_won(task, answer)
+        if won:
+            self._heart.add(*[attempt.pulse for attempt in won if attempt.pulse])
+            await self._act(won, fates)
+
+    def _not_won(self, task: Task, answer: Answer) -> Fate:
+        source = task.record.source
+        match answer.state:
+            case "done":
+                self.tally.add("duplicate", source)
+                return "done"
+            case "parked":
+                self.tally.add("parked", source)
+                return "parked"
+            case _:
+                self.tally.add("busy", source)
+                return "kept" if is_kept(answer.entry) else "open"
+
+    async def _act(self, won: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+        chunks = [won[at : at + self._batch] for at in range(0, len(won), self._batch)]
+        try:
+            async with anyio.create_task_group() as group:
+                for chunk in chunks:
+                    await self._room.acquire()
+                    group.start_soon(self._in_turn, chunk, fates)
+        finally:
+            # What was cancelled before its turn is given back: nothing happened.
+            left = [attempt for attempt in won if not attempt.finished]
+            if left:
+                with anyio.move_on_after(LAST_WORDS, shield=True):
+                    await self._give_back(left, fates)
+
+    async def _in_turn(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+        try:
+            ready = await self._ready(chunk, fates)
+            if ready:
+                results = await self._put(ready)
+                await self._ended(ready, results, fates)
+        finally:
+            self._room.release()
+
+    async def _ready(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> list[Attempt]:
+        """Make sure that each effect may start now; what may not is left to others."""
+        if self.stopping():
+            await self._give_back(chunk, fates)
+            return []
+        try:
+            if self._effect == "one-shot" or self._prepare:
+                return [one for one in chunk if await self._begun(one, fates)]
+            return await self._in_time(chunk, fates)
+        except Unreachable as error:
+            log.warning("%s: the store did not answer before an effect: %s", self.name, error)
+            self._leave(chunk, fates)
+            return []
+
+    async def _begun(self, attempt: Attempt, fates: dict[bytes, Fate]) -> bool:
+        """Write *begun*, with the prepared request; the effect starts only if that is certain."""
+        body = None
+        if self._prepare and attempt.request is None:
+            try:
+                attempt.request = await self._prepare(attempt, attempt.record)
+            except Exception as error:  # nothing was sent: preparing is safe to repeat
+                await self._ended([attempt], [Refused(str(error))], fates)
+                return False
+            body = written(attempt.task)
+        answer = await arun(begin(attempt.hold, body), self._ports)
+        if attempt.pulse:
+            attempt.pulse.hear(answer, time.monotonic())
+        if answer.state == "won":
+            return True
+        self._leave([attempt], fates)
+        return False
+
+    async def _in_time(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> list[Attempt]:
+        """Renew what waited so long that its lease would not cover the start."""
+        now = time.monotonic()
+        late = [one for one in chunk if now >= stop_by(one.hold.since, self.terms)]
+        if late:
+            answers = await arun(renew([one.hold for one in late]), self._ports)
+            for one, answer in zip(late, answers, strict=True):
+                if answer.state != "won":
+                    self._leave([one], fates)
+                elif one.pulse:
+                    one.pulse.hear(answer, time.monotonic())
+        return [one for one in chunk if not one.finished]
+
+    def _leave(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+        """Let claims be that can no longer be relied upon; their entries keep the records."""
+        for attempt in chunk:
+            attempt.finished = True
+            self.tally.add("lost", attempt.record.source)
+            fates[attempt.key.id] = "kept" if is_kept(attempt.entry) else "open"
+        self._heart.drop(*[attempt.pulse for attempt in chunk if attempt.pulse])
+
+    async def _put(self, chunk: Sequence[Attempt]) -> Sequence[Any | BaseException]:
+        """Let the sink act; what it raises as a whole is the answer to each."""
+        cancelled = anyio.get_cancelled_exc_class()
+        try:
+            with anyio.fail_after(self._timeout), anyio.CancelScope() as scope:
+                if len(chunk) == 1 and chunk[0].pulse is not None:
+                    chunk[0].pulse.tell = scope.cancel
+                results = await self.sink.put([(one, one.record) for one in chunk])
+                return _one_each(self.sink, results, len(chunk))
+            return [LostClaim(one.key) for one in chunk]
+        except TimeoutError:
+            return [TimedOut(f"it took longer than {self._timeout:.0f} s")] * len(chunk)
+        except cancelled as error:
+            with anyio.move_on_after(LAST_WORDS, shield=True):
+                await self._ended(chunk, [error] * len(chunk), {})
+            raise
+        except Exception as error:
+            return [error] * len(chunk)
+
+    async def _ended(
+        self, chunk: Sequence[Attempt], results: Sequence[Any | BaseException], fates: dict[bytes, Fate]
+    ) -> None:
+        """Write how attempts ended."""
+        endings = [self._ending(one, result) for one, result in zip(chunk, results, strict=True)]
+        holds = [(one.hold, how, self.terms) for one, how in zip(chunk, endings, strict=True)]
+        try:
+            answers = await arun(end(holds), self._ports)
+        except OnefoldError as error:
+            log.warning("%s: the store did not take the end of %d effects: %s", self.name, len(holds), error)
+            answers = [Answer("unknown")] * len(holds)
+        finally:
+            self._drop(chunk)
+        for one, how, answer in zip(chunk, endings, answers, strict=True):
+            fates[one.key.id] = self._fate(one, how, answer)
+
+    def _ending(self, attempt: Attempt, result: Any | BaseException) -> Ending:
+        if not isinstance(result, BaseException):
+            return Ending("returned", kept(attempt.key, result))
+        how = self._way.ending(result)
+        error = f"{type(result).__name__}: {result}"
+        log.warning("%s: %s did not end well: %s", self.name, attempt.key, error)
+        return how._replace(body=written(attempt.task._replace(error=error)))
+
+    def _fate(self, attempt: Attempt, how: Ending, answer: Answer) -> Fate:
+        source = attempt.record.source
+        if answer.state == "unknown":
+            self.tally.add("unsettled", source)
+            return "kept" if is_kept(attempt.entry) else "open"
+        if answer.state == "lost" or answer.entry is None:
+            self.tally.add("lost", source)
+            return "kept"
+        entry = answer.entry
+        match entry.state:
+            case "done":
+                self.tally.add("done", source)
+                return "done"
+            case "parked":
+                self.tally.add("in-doubt" if entry.why == "in-doubt" else "failed", source)
+                return "parked"
+            case _:
+                self.tally.add("released" if how.at_once else "refused", source)
+                return "kept" if is_kept(entry) else "open"
+
+    async def _give_back(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+        holds = [(one.hold, Ending("refused", at_once=True), self.terms) for one in chunk]
+        try:
+            await arun(end(holds), self._ports)
+        except OnefoldError as error:
+            log.warning("%s: %d claims could not be given back: %s", self.name, len(holds), error)
+        self._drop(chunk)
+        for one in chunk:
+            self.tally.add("released", one.record.source)
+            fates[one.key.id] = "kept" if is_kept(one.entry) else "open"
+
+    def _drop(self, chunk: Sequence[Attempt]) -> None:
+        for one in chunk:
+            one.finished = True
+        self._heart.drop(*[one.pulse for one in chunk if one.pulse])
+
+
+def _one_each(sink: Sink, results: Sequence[Any], number: int) -> Sequence[Any]:
+    if len(results) != number:
+        raise TypeError(
+            f"{type(sink).__name__}.put answered {len(results)} of {number} items: give one answer for each"
+        )
+    return results
+
+
+Deliver = Callable[[Sequence[Task]], Awaitable[list[Fate]]]

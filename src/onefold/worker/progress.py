@@ -1,0 +1,113 @@
+"""How far each source was read: what is accounted for in memory, and the cursor in the store.
+
+`Track` decides, from pages that end in any order, how far the cursor may move; it asks nobody. `position`
+and `moved` are the text of a cursor in the store, with its run state; it never goes back without an operator.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onefold.core.cursor import Cursor, advance
+from onefold.core.documents import named
+from onefold.core.key import Key
+from onefold.core.record import At, Fate
+
+RECENT = 50_000
+"""How many records of a source are remembered in memory, so that a re-read costs nothing."""
+
+
+class Recent:
+    """Which records of a source were acted upon lately: it saves questions to the ledger."""
+
+    def __init__(self, limit: int = RECENT) -> None:
+        self._limit = limit
+        self._fates: OrderedDict[bytes, Fate | None] = OrderedDict()
+
+    def knows(self, key: bytes) -> bool:
+        """Say whether a record is under way or accounted for."""
+        return key in self._fates
+
+    def begin(self, key: bytes) -> None:
+        """Note that a record is under way."""
+        self._fates[key] = None
+        while len(self._fates) > self._limit:
+            self._fates.popitem(last=False)
+
+    def end(self, key: bytes, fate: Fate) -> None:
+        """Note what became of it; what is open must be asked for again."""
+        if fate == "open":
+            self._fates.pop(key, None)
+        elif key in self._fates:
+            self._fates[key] = fate
+
+    def fate(self, key: bytes) -> Fate:
+        """Say what became of a record that was passed over; what is not known is open."""
+        return self._fates.get(key) or "open"
+
+
+class Ticket:
+    """One page under way: its records' places, and their fates once they are known."""
+
+    __slots__ = ("done", "places")
+
+    def __init__(self, places: Sequence[tuple[At, bytes | None]]) -> None:
+        self.places = places
+        self.done = False
+
+
+class Track:
+    """Moves a cursor past the pages that are accounted for, in the order in which they were read."""
+
+    def __init__(self, cursor: Cursor, recent: Recent) -> None:
+        self.cursor = cursor
+        self._recent = recent
+        self._under_way: deque[Ticket] = deque()
+
+    def enter(self, places: Sequence[tuple[At, bytes | None]]) -> Ticket:
+        """Note a page; a place without a key was passed over on purpose, and needs nothing."""
+        ticket = Ticket(places)
+        self._under_way.append(ticket)
+        return ticket
+
+    def end(self, ticket: Ticket) -> Cursor:
+        """Note that a page is through, and return how far the cursor may move."""
+        ticket.done = True
+        while self._under_way and self._under_way[0].done:
+            self.cursor = advance(self.cursor, self._fates(self._under_way.popleft()))
+        return self.cursor
+
+    def _fates(self, ticket: Ticket) -> Iterable[tuple[At, Fate]]:
+        return [(at, "done" if key is None else self._recent.fate(key)) for at, key in ticket.places]
+
+
+# ----- in the store
+
+
+def cursor_key(pipeline: str, source: str) -> Key:
+    """Name the document in which a cursor stands."""
+    return named("cursors", pipeline, source)
+
+
+def position(stands: Any) -> tuple[Cursor, int]:
+    """Read a cursor and its generation, which grows when an operator moves it."""
+    if not stands:
+        return Cursor(), 0
+    return Cursor(stands.get("at")), int(stands.get("generation", 0))
+
+
+def moved(stands: Any, cursor: Cursor, generation: int, state: dict[str, Any]) -> dict[str, Any] | None:
+    """Say what a cursor's text becomes; None if an operator moved it meanwhile, and our place is stale."""
+    found, current = position(stands)
+    if current != generation:
+        return None
+    places = [at for at in (found.at, cursor.at) if at is not None]
+    return {**state, "at": max(places) if places else None, "generation": generation}
+
+
+def put_back(stands: Any, at: At | None, by: str) -> dict[str, Any]:
+    """Say what an operator's word makes of a cursor: the only way for it to go back."""
+    _, generation = position(stands)
+    return {**(stands or {}), "at": at, "generation": generation + 1, "moved_by": by}

@@ -1,0 +1,246 @@
+"""Reads one source of a pipeline for ever: pages in, tasks to the delivery, the cursor behind them.
+
+A source that fails is asked again after a pause, and disturbs nobody else. A bounded number of pages is under
+way at a time, so that a slow sink slows its source. What a record's fate means for the cursor is decided in
+`progress`.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from secrets import token_hex
+from typing import Any
+
+import anyio
+
+from onefold.core.cursor import Cursor
+from onefold.core.documents import load, named, save
+from onefold.core.errors import OnefoldError
+from onefold.core.key import Key
+from onefold.core.ports import Source
+from onefold.core.record import At, Fate, Gap, Page, Record
+from onefold.drive import AsyncPorts, arun
+from onefold.worker.acting import Acting, Fresh
+from onefold.worker.progress import Recent, Ticket, Track, cursor_key, moved, position
+
+log = logging.getLogger("onefold.worker")
+
+AHEAD = 4
+"""How many pages of a source are under way at a time."""
+
+PAGE = 200
+"""How many records are handed on together; a larger page is cut."""
+
+PAUSE = (0.5, 60.0)
+"""Seconds before a source that failed is asked again: the first pause, and the longest."""
+
+SAVE_EVERY = 0.5
+"""Seconds between two writes of a cursor that moves."""
+
+
+class Reader:
+    """One source of one pipeline."""
+
+    def __init__(
+        self,
+        acting: Acting,
+        name: str,
+        ports: AsyncPorts,
+        owner: str,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self.pipeline = acting.pipeline
+        self.name = name
+        self.source: Source = acting.pipeline.sources[name]
+        self.tally = acting.tally
+        self.caught_up = False
+        self._acting = acting
+        self._ports = ports
+        self._owner = owner
+        self._stopping = stopping
+        self._recent = Recent()
+        self._track = Track(Cursor(), self._recent)
+        self._generation = 0
+        self._saved: tuple[Any, ...] = ()
+        self._saved_at = 0.0
+        self._failures = 0
+        self._trouble: Exception | None = None
+        self._read_to: At | None = None
+        self._highest: At | None = None
+        self._timed = bool(getattr(self.source, "timed", False))
+
+    # ----- the life of a reader
+
+    async def run(self, reading: anyio.CancelScope) -> None:
+        """Read until told to stop, or until a finite source ends; then wait for what is under way."""
+        async with anyio.create_task_group() as group:
+            room = anyio.Semaphore(AHEAD)
+            with reading:
+                await self._rounds(group, room)
+            for _ in range(AHEAD):
+                await room.acquire()
+        await self._save("stopped" if self._stopping() else "ended", last=True)
+
+    async def _rounds(self, group: anyio.abc.TaskGroup, room: anyio.Semaphore) -> None:
+        while not self._stopping():
+            try:
+                await self._load()
+                await self._round(group, room)
+            except (
+                Exception
+            ) as error:  # whatever a source raises is its own trouble: it is said, and tried again
+                await self._failed(error)
+                continue
+            if getattr(self.source, "finite", False):
+                return
+
+    async def _round(self, group: anyio.abc.TaskGroup, room: anyio.Semaphore) -> None:
+        self.tally.connected.setdefault(self.name, time.time())
+        self._read_to = self._highest
+        pages = self.source.read(self._track.cursor)
+        try:
+            async for page in pages:
+                await self._take(page, group, room)
+                self._failures = 0
+                self.tally.errors.pop(self.name, None)
+                self.caught_up = not page.more
+                if self._trouble:
+                    raise self._trouble
+        finally:
+            close = getattr(pages, "aclose", None)
+            if close:
+                with anyio.move_on_after(5, shield=True):
+                    await close()
+        await self._save("ok")
+
+    async def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        self._trouble = None
+        self.caught_up = False
+        self.tally.errors[self.name] = f"{type(error).__name__}: {error}"
+        self.tally.connected.pop(self.name, None)
+        first, longest = PAUSE
+        pause = min(longest, first * 2.0 ** min(self._failures - 1, 30)) * random.uniform(0.5, 1.0)
+        log.warning(
+            "%s: source %s failed, reading again in %.1f s: %s", self.pipeline.name, self.name, pause, error
+        )
+        await self._save("failing", last=True)
+        await anyio.sleep(pause)
+
+    # ----- pages
+
+    async def _take(self, page: Page, group: anyio.abc.TaskGroup, room: anyio.Semaphore) -> None:
+        if page.gap:
+            await self._note_gap(page.gap)
+        if page.broken:
+            await self._acting.set_aside(self.name, page.broken)
+        for at in range(0, len(page.records), PAGE):
+            await room.acquire()
+            records = [record._replace(source=self.name) for record in page.records[at : at + PAGE]]
+            ticket, fresh = self._enter(records)
+            group.start_soon(self._deliver, ticket, fresh, records, room)
+
+    def _enter(self, records: Sequence[Record]) -> tuple[Ticket, list[tuple[Key, Record]]]:
+        """Sort a page: what is fresh is delivered, what was seen in this run is only accounted for."""
+        places: list[tuple[Any, bytes | None]] = []
+        fresh: list[tuple[Key, Record]] = []
+        now = time.monotonic()
+        for record in records:
+            self.tally.add("seen", self.name)
+            key = self._acting.key(record)
+            if key is None:
+                self.tally.add("filtered", self.name)
+                places.append((record.at, None))
+                continue
+            places.append((record.at, key.id))
+            if self._highest is None or record.at > self._highest:
+                self._highest = record.at
+            if self._recent.knows(key.id):
+                self.tally.add("reread" if self._was_read(record) else "duplicate", self.name)
+                continue
+            self.tally.sighted(key.id, self.name, now)
+            self._recent.begin(key.id)
+            fresh.append((key, record))
+        return self._track.enter(places), fresh
+
+    def _was_read(self, record: Record) -> bool:
+        """Say whether we went back for this record ourselves; otherwise its source repeats itself."""
+        return self._read_to is not None and record.at <= self._read_to
+
+    async def _deliver(
+        self, ticket: Ticket, fresh: Fresh, records: Sequence[Record], room: anyio.Semaphore
+    ) -> None:
+        try:
+            fates = await self._acting.fates(fresh)
+            for (key, _), fate in zip(fresh, fates, strict=True):
+                self._recent.end(key.id, fate)
+            told = zip(records, (key for _, key in ticket.places), strict=True)
+            await self.source.tell([(record, self._fate(key)) for record, key in told])
+        except OnefoldError as error:  # the store is away: nothing is lost, the source shows it again
+            for key, _ in fresh:
+                self._recent.end(key.id, "open")
+            self._trouble = error
+        finally:
+            self._track.end(ticket)
+            room.release()
+        await self._save("ok")
+
+    def _fate(self, key: bytes | None) -> Fate:
+        return "done" if key is None else self._recent.fate(key)
+
+    async def _note_gap(self, gap: Gap) -> None:
+        """Write a gap down where people look; a stretch that could not be read is never passed in silence."""
+        self.tally.add("gap", self.name)
+        log.error(
+            "%s: source %s has a gap from %s to %s: %s", self.pipeline.name, self.name, *gap[:2], gap.reason
+        )
+        key = named("gaps", self.pipeline.name, self.name, str(gap.until))
+        text = {"pipeline": self.pipeline.name, "source": self.name, **gap._asdict()}
+        await arun(save(key, token_hex(16), lambda stands: None if stands else text), self._ports)
+
+    # ----- the cursor
+
+    async def _load(self) -> None:
+        [text] = await arun(load([cursor_key(self.pipeline.name, self.name)]), self._ports)
+        cursor, generation = position(text and text.value)
+        if generation != self._generation:
+            self._track = Track(cursor, self._recent)
+        elif cursor.at is not None and (self._track.cursor.at is None or cursor.at > self._track.cursor.at):
+            self._track.cursor = cursor
+        self._generation = generation
+
+    async def _save(self, status: str, last: bool = False) -> None:
+        """Write the cursor and how the source does, if something changed; not at every page."""
+        now, error = time.monotonic(), self.tally.errors.get(self.name)
+        state = (self._track.cursor.at, status, error)
+        if state == self._saved or (not last and now - self._saved_at < SAVE_EVERY):
+            return
+        text: dict[str, Any] = {"pipeline": self.pipeline.name, "source": self.name, "owner": self._owner}
+        text |= {"status": status, "error": error, "lag": self._lag(), "ran": time.time()}
+        cursor = self._track.cursor
+        try:
+            await arun(
+                save(
+                    cursor_key(self.pipeline.name, self.name),
+                    token_hex(16),
+                    lambda stands: moved(stands, cursor, self._generation, text),
+                ),
+                self._ports,
+            )
+        except (
+            OnefoldError
+        ) as trouble:  # the next page writes it again; a cursor that is behind loses nothing
+            log.warning("%s: the cursor of %s was not written: %s", self.pipeline.name, self.name, trouble)
+            return
+        self._saved, self._saved_at = state, now
+
+    def _lag(self) -> float | None:
+        """Say how far behind a source is that orders by time."""
+        at = self._track.cursor.at
+        if not self._timed or at is None:
+            return None
+        self.tally.lag[self.name] = max(time.time() - at, 0.0)
+        return self.tally.lag[self.name]

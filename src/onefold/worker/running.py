@@ -1,0 +1,159 @@
+"""A worker: runs any number of pipelines until it is told to stop, and stops cleanly.
+
+On SIGTERM and SIGINT it reads and claims nothing more, lets running effects end within a grace time, gives
+back what was not started, and says by its exit code how that went.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+
+import anyio
+import anyio.abc
+
+from onefold.core.errors import Misconfigured
+from onefold.core.ports import AsyncStore
+from onefold.core.terms import Duration, seconds
+from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, Tap
+from onefold.stores import aconnect
+from onefold.stores.locate import announce, locate
+from onefold.worker.acting import Acting
+from onefold.worker.pipeline import Pipeline
+from onefold.worker.reading import Reader
+from onefold.worker.recovery import Recovery
+from onefold.worker.tally import Tally
+
+log = logging.getLogger("onefold.worker")
+
+FINE, NEEDS_A_PERSON, INTERRUPTED = 0, 3, 130
+
+
+class Worker:
+    """Runs pipelines. `run` blocks until a signal or the end of all sources; `arun` is the same, awaited."""
+
+    tap: Tap | None = None
+    """Called with every call on the store; set it before running."""
+
+    def __init__(
+        self,
+        pipelines: Sequence[Pipeline],
+        *,
+        store: str | AsyncStore | None = None,
+        grace: Duration = "30s",
+        name: str | None = None,
+    ) -> None:
+        names = [pipeline.name for pipeline in pipelines]
+        if not names:
+            raise Misconfigured("a worker without pipelines has nothing to do: give it at least one")
+        if len(set(names)) != len(names):
+            raise Misconfigured(f"two pipelines have one name: {', '.join(sorted(names))}")
+        self.pipelines = tuple(pipelines)
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.tallies = {one.name: Tally(one.sources) for one in pipelines}
+        self.readers: list[Reader] = []
+        self._store = store
+        self._grace = seconds(grace, "grace")
+        self._stop: anyio.Event | None = None
+        self._signal: int | None = None
+
+    def run(self) -> int:
+        """Run until told to stop; return the exit code that tells how it went."""
+        return anyio.run(self.arun, True)
+
+    def stop(self) -> None:
+        """Ask the worker to stop: nothing more is read or claimed."""
+        if self._stop is not None:
+            self._stop.set()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every source was read up to its present, and none is failing."""
+        failing = any(tally.errors for tally in self.tallies.values())
+        return bool(self.readers) and not failing and all(reader.caught_up for reader in self.readers)
+
+    async def arun(self, signals: bool = False) -> int:
+        """Run until told to stop."""
+        self._stop = anyio.Event()
+        self._signal = None
+        store = self._connected()
+        merged = AsyncMerged(store)
+        ports = AsyncPorts(merged, tap=self.tap)
+        try:
+            await self._all(ports, signals)
+        finally:
+            with anyio.move_on_after(5, shield=True):
+                await merged.close()
+        return self._code()
+
+    def _connected(self) -> AsyncStore:
+        if self._store is not None and not isinstance(self._store, str):
+            return self._store
+        located = locate(self._store)
+        announce(located)
+        return aconnect(located.url)
+
+    async def _all(self, ports: AsyncPorts, signals: bool) -> None:
+        heart = AsyncHeart(lambda: ports)
+        async with anyio.create_task_group() as beside:
+            if signals:
+                beside.start_soon(self._listen)
+            with anyio.CancelScope() as hurry:
+                beside.start_soon(self._bound, hurry)
+                await self._pipelines(ports, heart)
+            beside.cancel_scope.cancel()
+
+    async def _pipelines(self, ports: AsyncPorts, heart: AsyncHeart) -> None:
+        readings: list[anyio.CancelScope] = []
+        self.readers = []
+        stop = self._stop
+        assert stop is not None
+        async with anyio.create_task_group() as recovering:
+            async with anyio.create_task_group() as reading:
+                recovering.start_soon(self._end_reading, readings)
+                for pipeline in self.pipelines:
+                    acting = Acting(pipeline, ports, heart, self.tallies[pipeline.name], self._is_stopping)
+                    recovering.start_soon(Recovery(acting, ports, stop).run)
+                    for name in pipeline.sources:
+                        reader = Reader(acting, name, ports, self.name, self._is_stopping)
+                        self.readers.append(reader)
+                        readings.append(anyio.CancelScope())
+                        reading.start_soon(reader.run, readings[-1])
+            # Every source has ended, or we are stopping: what is still under way here is recovery alone.
+            self.stop()
+
+    def _is_stopping(self) -> bool:
+        return self.stopping
+
+    async def _end_reading(self, readings: Sequence[anyio.CancelScope]) -> None:
+        assert self._stop is not None
+        await self._stop.wait()
+        for reading in readings:
+            reading.cancel()
+
+    async def _bound(self, hurry: anyio.CancelScope) -> None:
+        """Give what is under way a grace time after the stop, and no more."""
+        assert self._stop is not None
+        await self._stop.wait()
+        await anyio.sleep(self._grace)
+        log.warning("still at work after %.0f s of grace: what is under way is cut off", self._grace)
+        hurry.cancel()
+
+    async def _listen(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+            async for number in received:
+                log.info("%s: stopping; within %.0f s", signal.Signals(number).name, self._grace)
+                self._signal = int(number)
+                self.stop()
+
+    def _code(self) -> int:
+        if any(tally.total("in-doubt") for tally in self.tallies.values()):
+            return NEEDS_A_PERSON
+        return INTERRUPTED if self._signal == signal.SIGINT else FINE

@@ -1,0 +1,102 @@
+"""What a worker counts: per pipeline and source, as plain numbers that metrics, lists and alarms read.
+
+Counting takes no decision and asks nobody. Deliberate re-reads are counted apart from duplicates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+Count = Literal[
+    "seen", "reread", "won", "duplicate", "busy", "parked", "filtered", "done", "refused", "failed",
+    "in-doubt", "released", "lost", "unsettled", "taken-over", "broken", "gap", "retracted", "late",
+]  # fmt: skip
+
+RACE_WINDOW = 600.0
+"""Seconds after which a source that did not show what another showed has missed it."""
+
+LATENESS = (0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
+"""Upper bounds, in seconds, of the classes in which a late sighting is counted."""
+
+
+class Tally:
+    """The counts of one pipeline."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self.sources = tuple(sources)
+        self.counts: Counter[tuple[Count, str]] = Counter()
+        self.late: dict[str, Counter[float]] = {name: Counter() for name in self.sources}
+        self.errors: dict[str, str] = {}
+        self.connected: dict[str, float] = {}
+        self.lag: dict[str, float] = {}
+        self.race = Race(self.sources)
+
+    def add(self, count: Count, source: str, number: int = 1) -> None:
+        self.counts[count, source] += number
+
+    def total(self, count: Count, source: str | None = None) -> int:
+        """Return a count of one source, or of all."""
+        if source is not None:
+            return self.counts[count, source]
+        return sum(number for (name, _), number in self.counts.items() if name == count)
+
+    def duplicate_rate(self, source: str) -> float:
+        """Say which share of what a source showed for the first time had been done before."""
+        new = self.counts["seen", source] - self.counts["reread", source]
+        return self.counts["duplicate", source] / new if new > 0 else 0.0
+
+    def sighted(self, key: bytes, source: str, now: float) -> None:
+        """Note who showed a key first, and how far behind the others are."""
+        behind = self.race.sight(key, source, now)
+        if behind is not None:
+            self.add("late", source)
+            self.late[source][lateness(behind)] += 1
+
+
+def lateness(seconds: float) -> float:
+    """Return the class of a delay: its upper bound, or infinity."""
+    return next((bound for bound in LATENESS if seconds <= bound), float("inf"))
+
+
+class Sighting(NamedTuple):
+    """Who showed a key first, when by the monotonic clock, and who has shown it since."""
+
+    first: str
+    at: float
+    by: frozenset[str]
+
+
+class Race:
+    """Which source of a pipeline showed each key first; remembered for a while, and in bounded number."""
+
+    def __init__(self, sources: tuple[str, ...], limit: int = 50_000) -> None:
+        self._sources = frozenset(sources)
+        self._limit = limit
+        self._seen: OrderedDict[bytes, Sighting] = OrderedDict()
+        self.first: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()
+
+    def sight(self, key: bytes, source: str, now: float) -> float | None:
+        """Return how far behind a source is with a key that another showed before; None if it is not."""
+        if len(self._sources) < 2:
+            return None
+        self._close(now)
+        known = self._seen.get(key)
+        if known is None:
+            self._seen[key] = Sighting(source, now, frozenset((source,)))
+            self.first[source] += 1
+            return None
+        if source in known.by:
+            return None
+        self._seen[key] = known._replace(by=known.by | {source})
+        return now - known.at
+
+    def _close(self, now: float) -> None:
+        while self._seen:
+            key, oldest = next(iter(self._seen.items()))
+            if now - oldest.at < RACE_WINDOW and len(self._seen) < self._limit:
+                return
+            del self._seen[key]
+            self.missed.update(self._sources - oldest.by)
