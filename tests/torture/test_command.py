@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from onefold.core.entry import EFFECTS
-from onefold.stores import PLANNED
 from tests.torture.ended import Ended
 
 pytestmark = pytest.mark.store("sqlite")
@@ -103,7 +102,6 @@ def test_a_store_that_is_made_empty_first_is_found(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        *((["kill", "--store", store], "planned, not built yet") for store in PLANNED[-1:]),
         (["kill", "--store", "memory"], "not shared between processes"),
         (["zombie", "--store", "sqlit"], "names no store"),
         (["kill", "--kills", "5"], "joined has 25 crash points"),

@@ -20,8 +20,8 @@ SCHEMES = {
     "redis": "redis",
     "dynamodb": "dynamodb",
     "mongodb": "mongodb",
+    "cassandra": "cassandra",
 }
-PLANNED = ("cassandra",)
 
 ALIASES = {
     "rediss": "redis",
@@ -77,10 +77,8 @@ def _kinds(connection: object) -> list[str]:
 def _backend(url: str) -> ModuleType:
     written = url.partition(":")[0]
     scheme = ALIASES.get(written, written)
-    if scheme in PLANNED:
-        raise Misconfigured(f"the store {scheme} is planned, not built yet: use {_known()} for now")
     if scheme not in SCHEMES:
-        near = get_close_matches(scheme, [*SCHEMES, *PLANNED], 1)
+        near = get_close_matches(scheme, SCHEMES, 1)
         hint = f"did you mean {near[0]}?" if near else f"these are known: {_known()}"
         raise Misconfigured(f"{scheme!r} names no store: {hint}")
     try:

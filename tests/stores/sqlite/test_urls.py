@@ -4,7 +4,7 @@ import pytest
 
 from onefold.core.errors import Misconfigured
 from onefold.drive import Inline, Threaded
-from onefold.stores import PLANNED, aconnect, connect, ddl
+from onefold.stores import aconnect, connect, ddl
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
 from tests.stores.sqlite.ledgers import NEW, inserts, tokens
@@ -63,14 +63,6 @@ def test_a_url_that_names_no_store_is_refused_with_a_sentence(url, sentence):
         with pytest.raises(Misconfigured) as raised:
             way(url)
         assert sentence in str(raised.value)
-
-
-@pytest.mark.parametrize("scheme", PLANNED)
-def test_a_planned_store_is_told_from_a_misspelt_one(scheme):
-    with pytest.raises(
-        Misconfigured, match=f"the store {scheme} is planned, not built yet: use memory, sqlite"
-    ):
-        connect(f"{scheme}://host/db")
 
 
 @pytest.mark.parametrize("word", ["full", "normal", "NORMAL", "Full"])
