@@ -414,9 +414,12 @@ class Heart:
         """Keep claims alive from now on."""
         if self._pid != os.getpid():
             self._reset()  # a forked child has none of its parent's threads, and must not renew its claims
-        self._pulses.update(zip(map(id, pulses), pulses, strict=True))
+        first = float("inf")
+        for pulse in pulses:
+            self._pulses[id(pulse)] = pulse
+            first = pulse.next if pulse.next < first else first
         # A heart that is about to end has `_wakes` at infinity, so this is never missed.
-        if soonest(pulses) < self._wakes:
+        if first < self._wakes:
             self._wake()
 
     def drop(self, *pulses: Pulse) -> None:

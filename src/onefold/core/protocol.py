@@ -15,7 +15,7 @@ from onefold.core import claims
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
 from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Seen, Why
 from onefold.core.errors import Misconfigured, Unreachable
-from onefold.core.flow import get, now, scan, sleep, swap
+from onefold.core.flow import Flow, get, now, scan, sleep, swap
 from onefold.core.key import Key
 from onefold.core.terms import Seconds, Terms
 
@@ -31,17 +31,18 @@ POLL = (0.02, 0.5)
 Judge = Callable[[int, Change, Seen], Change | Answer]
 
 
-async def ask(changes: Sequence[Change], judge: Judge) -> list[Answer]:
+async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> list[Answer]:
     """Send changes until `judge` has an answer for each; what stays unknown is answered so.
 
     `since` in an answer is the time before its change was first sent: a lease counts from there,
     because any one of the unanswered sends may be the one that was written. What stood before it was
-    asked for was written by another flow of the same holder, and its lease counts from then.
+    asked for was written by another flow of the same holder, and its lease counts from then. Endings
+    grant no lease, and need no clock.
     """
     sent = list(changes)
     answers = [Answer("unknown")] * len(sent)
     asked = _by_id(sent)
-    since = sent_at = await now()
+    since = sent_at = await now() if leases else 0.0
     tries = 0
     while asked and tries < TRIES:
         replies = await swap([sent[at] for at in asked])
@@ -84,7 +85,7 @@ async def claim(bids: Sequence[Bid]) -> list[Answer]:
 
     If it cannot be learnt what was won, or the caller is cancelled, whatever was won is given back.
     """
-    if len({bid.key for bid in bids}) != len(bids):
+    if len({bid.key.id for bid in bids}) != len(bids):
         raise Misconfigured("a key stands twice in one batch of claims: remove repeats before claiming")
     first = [claims.first(bid) for bid in bids]
     try:
@@ -206,7 +207,7 @@ async def _rewrite(
         return decide(hold, entry)
 
     first = [decide(hold, hold.entry) for hold in holds]
-    return await _ask_or_answer(first, judge)
+    return await _ask_or_answer(first, judge, leases=True)
 
 
 async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
@@ -220,24 +221,28 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
 
     first = [claims.end(hold, hold.entry, ending, terms) for hold, ending, terms in endings]
     try:
-        return await _ask_or_answer(first, judge)
+        return await _ask_or_answer(first, judge, leases=False)
     except (GeneratorExit, Unreachable):
         raise
     except BaseException:
         # Cancelled while saying how it ended: say it once more before going.
-        await _ask_or_answer(first, judge)
+        await _ask_or_answer(first, judge, leases=False)
         raise
 
 
-async def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge) -> list[Answer]:
+def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge, leases: bool) -> Flow[list[Answer]]:
     """Ask the store about the changes; what is an answer already stays one."""
     if not [verdict for verdict in first if isinstance(verdict, Answer)]:
-        return await ask(cast("Sequence[Change]", first), judge)
+        return ask(cast("Sequence[Change]", first), judge, leases)
+    return _ask_rest(first, judge, leases)
+
+
+async def _ask_rest(first: Sequence[Change | Answer], judge: Judge, leases: bool) -> list[Answer]:
     answers = [verdict if isinstance(verdict, Answer) else Answer("unknown") for verdict in first]
     places = [at for at, verdict in enumerate(first) if isinstance(verdict, Change)]
     changes = [verdict for verdict in first if isinstance(verdict, Change)]
     if changes:
-        told = await ask(changes, lambda at, change, seen: judge(places[at], change, seen))
+        told = await ask(changes, lambda at, change, seen: judge(places[at], change, seen), leases)
         for at, answer in zip(places, told, strict=True):
             answers[at] = answer
     return answers

@@ -28,12 +28,12 @@ from onefold.ledger.holding import (
     bidder,
     ended,
     in_doubt,
-    kept,
     mark_name,
     only_plain,
     probe_answer,
     received,
     resolved,
+    returned,
 )
 from onefold.ledger.receipts import encode, return_type
 from onefold.ledger.ways import How, Way, way
@@ -48,15 +48,12 @@ T = TypeVar("T")
 class AsyncClaim(Holding):
     """A claim of an `AsyncLedger`: the same, awaited."""
 
-    __slots__ = ("_ledger",)
-
-    def __init__(self, ledger: AsyncLedger, bid: Bid, way: Way, answer: Answer) -> None:
-        super().__init__(bid, way, answer)
-        self._ledger = ledger
+    __slots__ = ()
+    _ledger: AsyncLedger
 
     async def settle(self, receipt: Any = None) -> None:
         """Say that it happened, and keep the receipt."""
-        await self._ledger._finish(self, Ending("returned", kept(self.key, receipt)), receipt)
+        await self._ledger._finish(self, returned(self.key, receipt), receipt)
 
     async def release(self, reason: str = "") -> None:
         """Give the key back: nothing happened, anybody may try at once."""
@@ -206,7 +203,7 @@ class AsyncLedger:
 
     async def settle_many(self, done: Sequence[tuple[AsyncClaim, Any]]) -> list[AsyncClaim]:
         """Settle many claims in one round trip; return those that were lost."""
-        endings = [Ending("returned", kept(claim.key, receipt)) for claim, receipt in done]
+        endings = [returned(claim.key, receipt) for claim, receipt in done]
         return await self._finish_many([claim for claim, _ in done], endings)
 
     async def release_many(self, claims: Sequence[AsyncClaim], reason: str = "") -> list[AsyncClaim]:

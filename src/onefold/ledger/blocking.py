@@ -26,12 +26,12 @@ from onefold.ledger.holding import (
     bidder,
     ended,
     in_doubt,
-    kept,
     mark_name,
     only_plain,
     probe_answer,
     received,
     resolved,
+    returned,
 )
 from onefold.ledger.receipts import encode, return_type
 from onefold.ledger.ways import How, Way, way
@@ -48,15 +48,12 @@ _NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_GENE
 class Claim(Holding):
     """A claim of a `Ledger`. Leaving its block settles it; an exception ends it as its effect class says."""
 
-    __slots__ = ("_ledger",)
-
-    def __init__(self, ledger: Ledger, bid: Bid, way: Way, answer: Answer) -> None:
-        super().__init__(bid, way, answer)
-        self._ledger = ledger
+    __slots__ = ()
+    _ledger: Ledger
 
     def settle(self, receipt: Any = None) -> None:
         """Say that it happened, and keep the receipt."""
-        self._ledger._finish(self, Ending("returned", kept(self.key, receipt)), receipt)
+        self._ledger._finish(self, returned(self.key, receipt), receipt)
 
     def release(self, reason: str = "") -> None:
         """Give the key back: nothing happened, anybody may try at once."""
@@ -177,7 +174,7 @@ class Ledger:
 
     def settle_many(self, done: Sequence[tuple[Claim, Any]]) -> list[Claim]:
         """Settle many claims in one round trip; return those that were lost."""
-        endings = [Ending("returned", kept(claim.key, receipt)) for claim, receipt in done]
+        endings = [returned(claim.key, receipt) for claim, receipt in done]
         return self._finish_many([claim for claim, _ in done], endings)
 
     def release_many(self, claims: Sequence[Claim], reason: str = "") -> list[Claim]:
@@ -231,7 +228,7 @@ class Ledger:
 
     def _run(self, flow: Flow[T]) -> T:
         try:
-            ports = self._open()
+            ports = self._ports or self._open()
         except BaseException:
             flow.close()
             raise

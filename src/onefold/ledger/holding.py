@@ -13,7 +13,7 @@ from contextvars import ContextVar, Token
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
-from onefold.core.entry import Entry, Seen
+from onefold.core.entry import Entry, Seen, made
 from onefold.core.errors import Busy, LostClaim, Misconfigured, Mismatch, Parked, Unreachable, Unsettled
 from onefold.core.key import Key
 from onefold.core.pulse import Pulse
@@ -38,20 +38,25 @@ class Outcome(NamedTuple):
 class Holding:
     """A claim, won or not."""
 
-    __slots__ = ("_context", "bid", "entry", "finished", "key", "pulse", "state", "wait", "way")
+    __slots__ = ("_context", "_ledger", "bid", "entry", "finished", "key", "pulse", "state", "wait", "way")
 
-    def __init__(self, bid: Bid, way: Way, answer: Answer) -> None:
+    def __init__(self, ledger: Any, bid: Bid, way: Way, answer: Answer) -> None:
+        entry = answer.entry
+        self._ledger = ledger
         self.key = bid.key
         self.bid = bid
         self.way = way
-        self.state: Literal["won", "done", "busy", "parked"] = _shown(answer)
-        self.entry = answer.entry
+        self.entry = entry
         self.wait = answer.wait
-        self.finished = answer.state != "won"
-        self.pulse: Pulse | None = None
-        if answer.state == "won" and answer.entry:
-            self.pulse = Pulse(Hold(bid.key, bid.token, answer.entry, answer.since), bid.terms)
         self._context: Token[Holding | None] | None = None
+        self.pulse: Pulse | None = None
+        if answer.state == "won" and entry:
+            self.state: Literal["won", "done", "busy", "parked"] = "won"
+            self.finished = False
+            self.pulse = Pulse(made(Hold, (bid.key, bid.token, entry, answer.since, False)), bid.terms)
+            return
+        self.state = _shown(answer)
+        self.finished = True
         if answer.state == "mismatch":
             raise Mismatch(bid.key)
 
@@ -133,10 +138,18 @@ def current_claim() -> Holding:
 
 def _shown(answer: Answer) -> Literal["won", "done", "busy", "parked"]:
     match answer.state:
-        case "won" | "done" | "parked":
+        case "done" | "parked":
             return answer.state
         case _:
             return "busy"
+
+
+_NOTHING_KEPT = Ending("returned", encode(None))
+
+
+def returned(key: Key, receipt: Any) -> Ending:
+    """Say that an effect happened, with what is kept of its receipt."""
+    return _NOTHING_KEPT if receipt is None else Ending("returned", kept(key, receipt))
 
 
 def kept(key: Key, receipt: Any) -> str | None:
@@ -144,7 +157,7 @@ def kept(key: Key, receipt: Any) -> str | None:
     try:
         return encode(receipt)
     except ValueError as error:
-        warnings.warn(f"{key} is done, but its receipt is not kept: {error}", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"{key} is done, but its receipt is not kept: {error}", RuntimeWarning, stacklevel=5)
         return None
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
@@ -24,6 +24,7 @@ from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.plan import Row
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LOCK_TIMEOUT = 5.0
@@ -35,6 +36,7 @@ class Apsw:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
+        self._changes = connection.changes
         self._execute = connection.cursor().execute
 
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
@@ -42,7 +44,7 @@ class Apsw:
 
     def change(self, sql: str, bound: Sequence[Any]) -> bool:
         self._execute(sql, bound)
-        return self.connection.changes() > 0
+        return self._changes() > 0
 
     def do(self, sql: str) -> None:
         self._execute(sql)
@@ -77,10 +79,13 @@ class SqliteStore:
         self._client: Apsw | None = None
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
-        return self._on_file(lambda client: plan.get(client, keys, self._clock()))
+        return self._on_file(self._get, keys)
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        return self._on_file(lambda client: self._swap(client, changes))
+        return self._on_file(self._swap, changes)
+
+    def _get(self, client: Apsw, keys: Sequence[Key]) -> Sequence[Seen]:
+        return plan.get(client, keys, self._clock())
 
     def _swap(self, client: Apsw, changes: Sequence[Change]) -> Sequence[Reply]:
         client.do("BEGIN IMMEDIATE")
@@ -124,14 +129,14 @@ class SqliteStore:
         """Read something about the file itself, for `doctor`."""
         return self._on_file(lambda client: client.rows(sql))
 
-    def _on_file(self, work: Callable[[Apsw], T]) -> T:
+    def _on_file(self, work: Callable[Concatenate[Apsw, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do work on the connection, one thread at a time; SQLite's errors become ours."""
         self._leave_parent()
         with self._lock:
             try:
                 if self._client is None:
                     self._client = self._open()
-                return work(self._client)
+                return work(self._client, *args, **kwargs)
             except apsw.Error as error:
                 raise _ours(error, str(self.path), self._lock_timeout) from error
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from onefold.core.entry import NOTHING, OPEN, STATES, Change, Entry, Seen, State, due, stamped
+from onefold.core.entry import NOTHING, OPEN, STATES, Change, Entry, Seen, State, due, made, stamped
 from onefold.core.errors import Misconfigured
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -50,7 +50,7 @@ def _try(client: Client, change: Change, now: float) -> Seen:
     else:
         entry = stamped(change, expected + 1, now)
         written = client.change(_UPDATE, (*entry, due(entry), key.id, expected))
-    return Seen(entry) if written else _stored(client, key, now)
+    return made(Seen, (entry, 0.0, 0.0)) if written else _stored(client, key, now)
 
 
 def _stored(client: Client, key: Key, now: float) -> Seen:
@@ -98,7 +98,7 @@ def _page(
 def _seen(rows: list[Row], now: float) -> Seen:
     if not rows:
         return NOTHING
-    entry = Entry._make(rows[0][2 : 2 + _FIELDS])
+    entry = made(Entry, rows[0][2 : 2 + _FIELDS])
     return Seen(entry, max(now - entry.written, 0.0))
 
 

@@ -163,8 +163,8 @@ BUGS: tuple[Bug, ...] = (
         "duplicate-key-in-a-batch",
         "A key that stands twice in a batch is not refused.",
         PROTOCOL,
-        "    if len({bid.key for bid in bids}) != len(bids):\n",
-        "    if len({bid.key for bid in bids}) > len(bids):\n",
+        "    if len({bid.key.id for bid in bids}) != len(bids):\n",
+        "    if len({bid.key.id for bid in bids}) > len(bids):\n",
     ),
     bug(
         "retry-after-fenced",
