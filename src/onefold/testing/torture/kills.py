@@ -290,7 +290,7 @@ def _prepare(site: Site, children: Children) -> None:
     """Make the caller's own table, if effects are rows; in a child, so that nothing stays open here."""
     if site.effect != "joined":
         return
-    table = "CREATE TABLE effects (word TEXT NOT NULL, key INTEGER NOT NULL, pid INTEGER NOT NULL)"
+    table = "CREATE TABLE effects (word TEXT NOT NULL, number INTEGER NOT NULL, pid INTEGER NOT NULL)"
 
     def make(_: object) -> None:
         caller = place(site.scheme).callers[0](site.url)
@@ -304,7 +304,7 @@ def _outcome(site: Site) -> tuple[dict[int, Entry], list[Line]]:
     """Read what the ledger says, and what the far side saw."""
     if site.effect == "joined":
         caller = place(site.scheme).callers[0](site.url)
-        rows = caller.rows("SELECT word, key, pid FROM effects")
+        rows = caller.rows("SELECT word, number, pid FROM effects")
         entries = _entries(Ledger.on(caller.connection))
         caller.commit()
         caller.close()

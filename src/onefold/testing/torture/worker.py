@@ -334,7 +334,7 @@ class JoinedWorker(Worker):
         return True
 
     def _write(self, word: str, key: int) -> None:
-        self.caller.rows("INSERT INTO effects (word, key, pid) VALUES (?, ?, ?)", (word, key, os.getpid()))
+        self.caller.rows("INSERT INTO effects (word, number, pid) VALUES (?, ?, ?)", (word, key, os.getpid()))
 
     def commit(self) -> None:
         self.wire.at("commit: before")
