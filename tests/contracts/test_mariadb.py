@@ -14,7 +14,7 @@ from tests.servers.server import Server
 pytest.importorskip("pymysql", reason="PyMySQL is not installed: it comes with the test servers")
 
 from onefold.stores import aconnect, connect
-from tests.stores.mariadb.hands import Place, timed, timed_awaited
+from tests.stores.mariadb.hands import Place, TimedJoined, timed, timed_awaited
 
 pytestmark = pytest.mark.store("mariadb")
 
@@ -54,6 +54,19 @@ class TestMariadbAwaited(OnMariadb):
 
     def reopen(self, folder: Path, clock: FakeClock) -> AsyncStore:
         return timed_awaited(self.place.url, clock)
+
+
+class TestJoinedToPymysql(OnMariadb):
+    """Inside a caller's transaction, which belongs to one thread and ends with its connection."""
+
+    name = "mariadb"
+    shared = False
+
+    def open(self, folder: Path, clock: FakeClock) -> Store:
+        self.place.empty()
+        connection = self.place.connection()
+        self.closing.callback(connection.close)
+        return TimedJoined(connection, clock)
 
 
 class ByItsOwnClock(StoreContract):

@@ -35,6 +35,10 @@ ALIASES = {
 JOINS = {
     "psycopg": "postgresql",
     "sqlalchemy to postgresql": "postgresql",
+    "pymysql": "mariadb",
+    "aiomysql": "mariadb",
+    "sqlalchemy to mariadb": "mariadb",
+    "sqlalchemy to mysql": "mariadb",
 }
 """Whose connections are joined by another store than the default one."""
 

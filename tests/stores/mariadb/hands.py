@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from typing import Any
 
+import pymysql
+
+from onefold.core.entry import Change, Reply, Seen, State
+from onefold.core.flow import Found
+from onefold.core.key import Key
+from onefold.stores.mariadb.address import address
 from onefold.stores.mariadb.client import AsyncClient, Client
+from onefold.stores.mariadb.joined import JoinedStore, adapt
 from onefold.stores.mariadb.plan import MariaPlan, Statement
 from onefold.stores.shells import Awaited, Blocking, Row
 from onefold.testing.clock import FakeClock
@@ -51,6 +59,28 @@ def timed_awaited(url: str, clock: FakeClock) -> Awaited:
     return Awaited(MariaPlan(), client)
 
 
+class TimedJoined(JoinedStore):
+    """A store on a caller's connection, whose session hears the time before every call."""
+
+    def __init__(self, connection: Any, clock: FakeClock) -> None:
+        super().__init__(adapt(connection))
+        self._hands = lambda: connection.query(hands(clock).sql)
+
+    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        self._hands()
+        return super().get(keys)
+
+    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        self._hands()
+        return super().swap(changes)
+
+    def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        self._hands()
+        return super().scan(scope, states, due, after, limit)
+
+
 class Place:
     """A database whose ledger is emptied for every test."""
 
@@ -63,3 +93,8 @@ class Place:
         with connected(self.url) as cursor:
             cursor.execute("DELETE FROM onefold_entries")
         return self.url
+
+    def connection(self) -> Any:
+        """Open a caller's connection, as its library does by default."""
+        at = address(self.url)
+        return pymysql.connect(**at.settings, database=at.database)

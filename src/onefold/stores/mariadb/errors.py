@@ -54,6 +54,7 @@ _LATER = {
     1203: "this user has as many connections as it may",
     DEADLOCK: "it met another transaction",
     1290: "it is a replica or set to read-only: name the primary",
+    1412: "the ledger's tables were made after the transaction began: roll back and start again",
     1317: "somebody interrupted it",
     1836: "it is a replica or set to read-only: name the primary",
     1969: "it took longer than max_statement_time",

@@ -6,7 +6,7 @@ Forward only. Whoever may not create leaves the database as it is.
 from __future__ import annotations
 
 from onefold.core.errors import Locked, Misconfigured
-from onefold.stores.mariadb.plan import Statement
+from onefold.stores.mariadb.plan import COMMIT, Statement
 from onefold.stores.shells import on_client
 from onefold.stores.sql import migrations, statements
 
@@ -79,6 +79,8 @@ async def _migrate(name: str) -> int:
     version = await schema_version()
     steps = [Statement(sql) for script in _SCRIPTS[version:] for sql in script]
     if steps:
-        await on_client("execute_many", [*steps, _ENTRIES, Statement(_NOTE, [str(len(_SCRIPTS))])])
+        note = Statement(_NOTE, [str(len(_SCRIPTS))])
+        # A caller's connection, joined while no transaction was under way, need not commit by itself.
+        await on_client("execute_many", [*steps, _ENTRIES, note, COMMIT])
     await on_client("execute_many", [Statement(f"SELECT RELEASE_LOCK({_NAME})")])
     return max(version, len(_SCRIPTS))

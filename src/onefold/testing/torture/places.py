@@ -128,6 +128,25 @@ class _Psycopg:
         self.connection.close()
 
 
+class _Pymysql:
+    def __init__(self, url: str) -> None:
+        import pymysql
+
+        self.broken = (pymysql.OperationalError, pymysql.InterfaceError)
+        self.connection = _pymysql(url, urlsplit(url).path.strip("/"))
+
+    def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql.replace("?", "%s"), bound or None)
+            return list(cursor.fetchall())
+
+    def commit(self) -> None:
+        self.connection.commit()
+
+    def close(self) -> None:
+        self.connection.close()
+
+
 def _name(folder: Path) -> str:
     return f"torture_{blake2b(str(folder).encode(), digest_size=8).hexdigest()}"
 
@@ -166,6 +185,24 @@ def _database(url: str) -> Iterator[None]:
     yield
     with pymongo.MongoClient[dict[str, Any]](url) as client:
         client.drop_database(urlsplit(url).path.strip("/"))
+
+
+def _pymysql(url: str, database: str | None = None) -> Any:
+    import pymysql
+
+    from onefold.stores.mariadb.address import address
+
+    return pymysql.connect(**address(url).settings, database=database, connect_timeout=5, ssl_disabled=True)
+
+
+@contextmanager
+def _maria_database(url: str) -> Iterator[None]:
+    name = urlsplit(url).path.strip("/")
+    with closing(_pymysql(url)) as connection:
+        connection.query(f"CREATE DATABASE {name}")
+    yield
+    with closing(_pymysql(url)) as connection:
+        connection.query(f"DROP DATABASE {name}")
 
 
 @contextmanager
@@ -212,6 +249,15 @@ PLACES: dict[str, Place] = {
         callers=(_Psycopg,),
         on_server=True,
         lend=_schema,
+        lease=0.5,
+        life=0.3,
+    ),
+    "mariadb": Place(
+        url=_own_database,
+        warm=lambda: import_module("onefold.stores.mariadb.joined"),
+        callers=(_Pymysql,),
+        on_server=True,
+        lend=_maria_database,
         lease=0.5,
         life=0.3,
     ),
