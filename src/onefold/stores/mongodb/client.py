@@ -105,6 +105,11 @@ class Client:
             self._ready = False
             raise
 
+    def safety(self) -> dict[str, Any]:
+        """Say what a write waits for before it is answered."""
+        concern: dict[str, Any] = self._reach().client.write_concern.document
+        return concern
+
     def close(self) -> None:
         self._leave_parent()
         with self._lock:
