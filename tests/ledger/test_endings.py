@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from onefold import AsyncLedger, CannotHappen, Happened, Key, Refused, Terms
-from onefold.core.errors import LostClaim, Unreachable, Unsettled
+from onefold.core.errors import Later, LostClaim, Unreachable, Unsettled
 from onefold.drive import Inline
 from onefold.stores.memory import MemoryStore
 from tests.ledger.doors import Blocking, Losing, stored
@@ -33,6 +33,19 @@ def test_an_effect_that_returns_is_done(door, effect):
     door.call(KEY, lambda: 5, effect=effect)
 
     assert stored(door.store, KEY).state == "done"
+
+
+@pytest.mark.parametrize("effect", CLASSES)
+def test_an_effect_that_is_told_to_come_later_waits_that_long_and_uses_up_no_attempt(door, time, effect):
+    terms = Terms(attempts=1)
+    for _ in range(3):
+        with pytest.raises(Later, match="again in 90.0 s"):
+            door.call(KEY, raising(Later("not final yet", 90)), effect=effect, terms=terms)
+        entry = stored(door.store, KEY)
+        assert (entry.state, entry.attempt, entry.not_before) == ("free", 0, entry.written + 90)
+        time.now += 90
+
+    assert door.call(KEY, lambda: 5, effect=effect, terms=terms).state == "ran"
 
 
 @pytest.mark.parametrize("effect", CLASSES)

@@ -79,6 +79,8 @@ class Ending(NamedTuple):
     """The receipt of what returned; for the others the record, if it is to be kept anew."""
     at_once: bool = False
     """Free without a back-off: the holder gives the key back, nothing went wrong."""
+    delay: Seconds | None = None
+    """If given back: not before this long, because the outside said when to come again."""
 
 
 # ----- claim
@@ -239,7 +241,7 @@ def _free(key: Key, entry: Entry, ending: Ending, terms: Terms) -> Change:
     if ending.at_once:
         # Given back untried: this attempt does not count, if it was counted already.
         counted = entry.effect != "one-shot" or entry.begun is not None
-        return Change(key, entry.version, _freed(entry, max(entry.attempt - counted, 0)))
+        return Change(key, entry.version, _freed(entry, max(entry.attempt - counted, 0)), delay=ending.delay)
     freed = _freed(entry, entry.attempt)
     if entry.attempt >= terms.attempts:
         return _park(key, freed, "failed", entry.version)

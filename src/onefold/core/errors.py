@@ -28,6 +28,23 @@ class Refused(OnefoldError):
     """
 
 
+class Later(Refused):
+    """Raise this inside an effect when nothing happened and the outside said when to come again.
+
+    The attempt does not count: a far side that is busy, or data that is not final yet, uses none up.
+    `note` is kept with the record, for people and lists.
+    """
+
+    def __init__(self, reason: str, seconds: float, note: Any = None) -> None:
+        super().__init__(reason, seconds, note)
+        self.reason = reason
+        self.seconds = seconds
+        self.note = note
+
+    def __str__(self) -> str:
+        return f"{self.reason}; again in {self.seconds:.1f} s"
+
+
 class Misconfigured(OnefoldError, ValueError):
     """What was asked for cannot be had: a bad key, lease, URL or file. Nothing ran."""
 

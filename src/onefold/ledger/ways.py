@@ -16,7 +16,7 @@ from typing import Any, TypedDict, Unpack
 
 from onefold.core.claims import Bid, Ending
 from onefold.core.entry import EFFECTS, Effect
-from onefold.core.errors import Misconfigured, Refused
+from onefold.core.errors import Later, Misconfigured, Refused
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds
 from onefold.ledger.receipts import fingerprint
@@ -72,6 +72,8 @@ class Way:
 
     def ending(self, error: BaseException) -> Ending:
         """Judge an exception: nothing happened, or it may have."""
+        if isinstance(error, Later):
+            return Ending("refused", at_once=True, delay=error.seconds)
         return Ending("refused" if isinstance(error, (Refused, *self.safe)) else "raised")
 
 

@@ -15,7 +15,7 @@ import anyio
 
 from onefold.core.claims import Answer, Ending
 from onefold.core.entry import Effect
-from onefold.core.errors import LostClaim, OnefoldError, Refused, Unreachable
+from onefold.core.errors import Later, LostClaim, OnefoldError, Refused, Unreachable
 from onefold.core.ports import Sink
 from onefold.core.protocol import begin, claim, end, renew, stop_by
 from onefold.core.record import Fate
@@ -230,8 +230,10 @@ class Delivery:
             return Ending("returned", kept(attempt.key, result))
         how = self._way.ending(result)
         error = f"{type(result).__name__}: {result}"
-        log.warning("%s: %s did not end well: %s", self.name, attempt.key, error)
-        return how._replace(body=written(attempt.task._replace(error=error)))
+        level = logging.INFO if isinstance(result, Later) else logging.WARNING
+        log.log(level, "%s: %s did not end well: %s", self.name, attempt.key, error)
+        note = result.note if isinstance(result, Later) else None
+        return how._replace(body=written(attempt.task._replace(error=error, note=note)))
 
     def _fate(self, attempt: Attempt, how: Ending, answer: Answer) -> Fate:
         source = attempt.record.source

@@ -34,6 +34,8 @@ class Task(NamedTuple):
     request: Any = None
     error: str = ""
     """What went wrong at the last attempt."""
+    note: Any = None
+    """What the last attempt left to know, as plain JSON values."""
 
 
 class Attempt:
@@ -99,6 +101,8 @@ def written(task: Task) -> str:
         text["request"] = task.request
     if task.error:
         text["error"] = task.error[:ERROR_LENGTH]
+    if task.note is not None:
+        text["note"] = task.note
     encoded = _ENCODER.encode(text)
     if len(encoded) > BODY_LIMIT:
         text["record"], text["cut"] = _fields(record, None), True
@@ -121,7 +125,8 @@ def read(key: Key, entry: Entry) -> Task | None:
         if text.get("cut"):
             return None
         kept = Record(record["id"], record["body"], record["at"], record["source"], record.get("retracts"))
-        return Task(key, kept, text.get("for", ""), text.get("request"), text.get("error", ""))
+        named, error = text.get("for", ""), text.get("error", "")
+        return Task(key, kept, named, text.get("request"), error, text.get("note"))
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return None
 
