@@ -2,7 +2,8 @@
 
 import pytest
 
-from onefold.cli.text import counted, cut, pairs, scrubbed, shown, table
+from onefold.cli.text import counted, cut, pairs, shown, table
+from onefold.core.redaction import scrubbed
 
 
 @pytest.mark.parametrize(

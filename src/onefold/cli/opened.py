@@ -14,12 +14,12 @@ from typing import TypeVar
 from onefold.cli.codes import Code
 from onefold.cli.frame import Asked
 from onefold.cli.problems import NOTHING_RAN, Facts, Problem
-from onefold.cli.text import safe_url
 from onefold.core.entry import State
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.flow import Flow, Found, sleep
 from onefold.core.operate import page
 from onefold.core.ports import Store
+from onefold.core.redaction import safe_url
 from onefold.drive import Ports, run
 from onefold.stores import connect
 from onefold.stores.locate import FILE, VARIABLE, Located, locate

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import click
 
 from onefold.cli.codes import Code
-from onefold.cli.text import pairs, scrubbed, shown
+from onefold.cli.text import pairs, shown
 from onefold.core.errors import Misconfigured, OnefoldError, Unreachable
+from onefold.core.redaction import scrubbed
 
 NOTHING_RAN = "no effect ran, and nothing was written"
 _RAN = {"no": NOTHING_RAN, "unknown": "not known whether it took place", "yes": "it took place"}

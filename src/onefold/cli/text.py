@@ -1,16 +1,8 @@
-"""Text for terminals, as pure functions: nothing that was stored can move the cursor, no secret is shown."""
+"""Text for terminals, as pure functions: nothing that was stored can move the cursor."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-
-_SECRET_NAME = r"[\w.-]*(?:pass|pwd|secret|token|key|credential|auth|signature)[\w.-]*"
-_SECRET = re.compile(rf"(?<=[?&;])({_SECRET_NAME})=[^&;\s'\"]*", re.IGNORECASE)
-# The path of a file may hold an @; anywhere else, whatever stands before the last one may be a password.
-_FILE_USER = re.compile(r"(sqlite://)[^/?#\s'\"]*@")
-_USER = re.compile(r"(?<![\w+.-])((?!sqlite:)[a-z][\w+.-]*://)[^\s'\"]*@", re.IGNORECASE)
-HIDDEN = "***"
 
 
 def shown(text: str) -> str:
@@ -22,24 +14,6 @@ def shown(text: str) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape", "surrogatepass").decode()
-
-
-def scrubbed(text: str, url: str = "") -> str:
-    """Take users, passwords and secret-looking options out of every URL in a text, which may quote `url`."""
-    if url:
-        safe = safe_url(url)
-        text = text.replace(url, safe).replace(repr(url)[1:-1], safe)
-    for pattern in (_FILE_USER, _USER):
-        text = pattern.sub(rf"\1{HIDDEN}@", text)
-    return _SECRET.sub(rf"\1={HIDDEN}", text)
-
-
-def safe_url(url: str) -> str:
-    """Take the secrets out of a URL, even where blanks or quotes in it would hide them from `scrubbed`."""
-    scheme, slashes, rest = url.partition("://")
-    if scheme != "sqlite" and "@" in rest:
-        rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
-    return scrubbed(f"{scheme}{slashes}{rest}")
 
 
 def cut(text: str, length: int) -> str:
