@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,10 +84,14 @@ def test_an_unanswered_change_is_said_to_be_unknown():
         run(save(KEY, "t", lambda stands: {"at": 1}), Ports(Silent(), Still()))
 
 
+def _numbered(number: int, stands: Any) -> dict[str, int]:
+    return {"n": number}
+
+
 def test_documents_of_a_kind_are_listed_in_order_and_others_are_not():
     ports = Ports(MemoryStore())
     for number in range(PAGE + 5):
-        run(save(named("gaps", f"{number:05}"), f"t{number}", lambda stands, n=number: {"n": n}), ports)
+        run(save(named("gaps", f"{number:05}"), f"t{number}", partial(_numbered, number)), ports)
     run(save(KEY, "t", lambda stands: {"at": 1}), ports)
 
     assert [text.value["n"] for _, text in run(listed("gaps"), ports)] == list(range(PAGE + 5))
