@@ -70,7 +70,8 @@ def unreached(name: str) -> Iterator[None]:
     try:
         yield
     except Unanswered as error:
-        raise Unreachable(f"{error}; nothing was asked yet") from None
+        reason = str(error).rpartition("did not answer: ")[2]
+        raise Unreachable(f"{name} cannot be reached: {reason}; nothing was asked") from None
 
 
 def answered(reply: dict[str, Any], name: str) -> dict[str, Any]:
