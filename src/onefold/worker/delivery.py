@@ -7,7 +7,6 @@ written, and every end is written under the claim's own token. What an end means
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -81,7 +80,7 @@ class Delivery:
             await self._claimed(unique[at : at + CLAIMS], age, fates)
         for task in tasks:
             if task is not first[task.key.id]:
-                self.tally.add("duplicate", task.record.source)
+                self.tally.repeated(task.record)
         return [fates[task.key.id] for task in tasks]
 
     async def _claimed(self, tasks: Sequence[Task], age: Aged, fates: dict[bytes, Fate]) -> None:
@@ -105,7 +104,7 @@ class Delivery:
         source = task.record.source
         match answer.state:
             case "done":
-                self.tally.add("duplicate", source)
+                self.tally.repeated(task.record)
                 return "done"
             case "parked":
                 self.tally.add("parked", source)
@@ -158,12 +157,13 @@ class Delivery:
             try:
                 attempt.request = await self._prepare(attempt, attempt.record)
             except Exception as error:  # nothing was sent: preparing is safe to repeat
-                await self._ended([attempt], [Refused(str(error))], fates)
+                refused = error if isinstance(error, Refused) else Refused(f"{type(error).__name__}: {error}")
+                await self._ended([attempt], [refused], fates)
                 return False
             body = written(attempt.task)
         answer = await arun(begin(attempt.hold, body), self._ports)
         if attempt.pulse:
-            attempt.pulse.hear(answer, time.monotonic())
+            attempt.pulse.hear(answer, await self._ports.clock.monotonic())
         if answer.state == "won":
             return True
         self._leave([attempt], fates)
@@ -171,7 +171,7 @@ class Delivery:
 
     async def _in_time(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> list[Attempt]:
         """Renew what waited so long that its lease would not cover the start."""
-        now = time.monotonic()
+        now = await self._ports.clock.monotonic()
         late = [one for one in chunk if now >= stop_by(one.hold.since, self.terms)]
         if late:
             answers = await arun(renew([one.hold for one in late]), self._ports)
@@ -179,7 +179,7 @@ class Delivery:
                 if answer.state != "won":
                     self._leave([one], fates)
                 elif one.pulse:
-                    one.pulse.hear(answer, time.monotonic())
+                    one.pulse.hear(answer, now)
         return [one for one in chunk if not one.finished]
 
     def _leave(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:

@@ -115,7 +115,7 @@ class JoinedDelivery:
                 self.tally.add("done", source)
                 return "done"
             case "done":
-                self.tally.add("duplicate", source)
+                self.tally.repeated(task.record)
                 return "done"
             case "parked":
                 self.tally.add("parked", source)
@@ -129,6 +129,6 @@ class JoinedDelivery:
         log.warning("%s: %s did not end well: %s: %s", self.name, task.key, type(error).__name__, error)
         told = bid(task._replace(error=f"{type(error).__name__}: {error}"), self.terms, "joined", None, 0.0)
         with self.sink.transaction() as connection:
-            run(note_failure(told), Ports(join(connection)))
+            run(note_failure(told, Ending("raised")), Ports(join(connection)))
         self.tally.add("refused", task.record.source)
         return {failed.key.id: "kept"}

@@ -72,6 +72,11 @@ class Track:
         self._under_way.append(ticket)
         return ticket
 
+    @property
+    def under_way(self) -> int:
+        """How many records are in pages that are not through."""
+        return sum(len(ticket.places) for ticket in self._under_way if not ticket.done)
+
     def end(self, ticket: Ticket) -> Cursor:
         """Note that a page is through, and return how far the cursor may move."""
         ticket.done = True
@@ -103,11 +108,27 @@ def moved(stands: Any, cursor: Cursor, generation: int, state: dict[str, Any]) -
     found, current = position(stands)
     if current != generation:
         return None
-    places = [at for at in (found.at, cursor.at) if at is not None]
-    return {**state, "at": max(places) if places else None, "generation": generation}
+    at = highest(found.at, cursor.at)
+    text = {**state, "at": at, "generation": generation}
+    before = read_before(stands)
+    # Until the source is past it, what it shows is read again on purpose, by whichever worker.
+    return {**text, "read_before": before} if before is not None and (at is None or at < before) else text
+
+
+def read_before(stands: Any) -> At | None:
+    """Say how far a source had been read when an operator moved its cursor back."""
+    place: At | None = (stands or {}).get("read_before")
+    return place
+
+
+def highest(*places: At | None) -> At | None:
+    """Return the furthest of some places."""
+    return max((place for place in places if place is not None), default=None)
 
 
 def put_back(stands: Any, at: At | None, by: str) -> dict[str, Any]:
     """Say what an operator's word makes of a cursor: the only way for it to go back."""
-    _, generation = position(stands)
-    return {**(stands or {}), "at": at, "generation": generation + 1, "moved_by": by}
+    stood, generation = position(stands)
+    before = highest(stood.at, read_before(stands))
+    text = {**(stands or {}), "at": at, "generation": generation + 1, "moved_by": by}
+    return {**text, "read_before": before}

@@ -24,7 +24,7 @@ from onefold.core.ports import Source
 from onefold.core.record import At, Fate, Gap, Page, Record
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.acting import Acting, Fresh
-from onefold.worker.progress import Recent, Ticket, Track, cursor_key, moved, position
+from onefold.worker.progress import Recent, Ticket, Track, cursor_key, highest, moved, position, read_before
 
 log = logging.getLogger("onefold.worker")
 
@@ -36,6 +36,9 @@ PAGE = 200
 
 PAUSE = (0.5, 60.0)
 """Seconds before a source that failed is asked again: the first pause, and the longest."""
+
+TRIES = 3
+"""How often a source that fails is asked by a worker that reads everything once."""
 
 SAVE_EVERY = 0.5
 """Seconds between two writes of a cursor that moves."""
@@ -51,6 +54,7 @@ class Reader:
         ports: AsyncPorts,
         owner: str,
         stopping: Callable[[], bool],
+        once: bool = False,
     ) -> None:
         self.pipeline = acting.pipeline
         self.name = name
@@ -61,6 +65,8 @@ class Reader:
         self._ports = ports
         self._owner = owner
         self._stopping = stopping
+        self._once = once
+        self._since = time.time()
         self._recent = Recent()
         self._track = Track(Cursor(), self._recent)
         self._generation = 0
@@ -68,7 +74,7 @@ class Reader:
         self._saved_at = 0.0
         self._failures = 0
         self._trouble: Exception | None = None
-        self._read_to: At | None = None
+        self._read_before: At | None = None
         self._highest: At | None = None
         self._timed = bool(getattr(self.source, "timed", False))
 
@@ -92,23 +98,30 @@ class Reader:
             except (
                 Exception
             ) as error:  # whatever a source raises is its own trouble: it is said, and tried again
-                await self._failed(error)
+                pause = await self._failed(error)
+                if self._once and self._failures >= TRIES:
+                    return
+                await anyio.sleep(pause)
                 continue
-            if getattr(self.source, "finite", False):
+            if self._once or getattr(self.source, "finite", False):
                 return
 
     async def _round(self, group: anyio.abc.TaskGroup, room: anyio.Semaphore) -> None:
         self.tally.connected.setdefault(self.name, time.time())
-        self._read_to = self._highest
+        read_to = highest(self._highest, self._track.cursor.at, self._read_before)
+        if read_to is not None:
+            self.tally.read_to[self.name] = read_to
         pages = self.source.read(self._track.cursor)
         try:
             async for page in pages:
                 await self._take(page, group, room)
                 self._failures = 0
                 self.tally.errors.pop(self.name, None)
-                self.caught_up = not page.more
+                self._caught_up(not page.more)
                 if self._trouble:
                     raise self._trouble
+                if self._once and self.caught_up:
+                    break
         finally:
             close = getattr(pages, "aclose", None)
             if close:
@@ -116,7 +129,12 @@ class Reader:
                     await close()
         await self._save("ok")
 
-    async def _failed(self, error: Exception) -> None:
+    def _caught_up(self, so_it_is: bool) -> None:
+        self.caught_up = so_it_is
+        if so_it_is:
+            self._since = time.time()
+
+    async def _failed(self, error: Exception) -> float:
         self._failures += 1
         self._trouble = None
         self.caught_up = False
@@ -128,7 +146,7 @@ class Reader:
             "%s: source %s failed, reading again in %.1f s: %s", self.pipeline.name, self.name, pause, error
         )
         await self._save("failing", last=True)
-        await anyio.sleep(pause)
+        return pause
 
     # ----- pages
 
@@ -140,14 +158,13 @@ class Reader:
         for at in range(0, len(page.records), PAGE):
             await room.acquire()
             records = [record._replace(source=self.name) for record in page.records[at : at + PAGE]]
-            ticket, fresh = self._enter(records)
+            ticket, fresh = self._enter(records, await self._ports.clock.monotonic())
             group.start_soon(self._deliver, ticket, fresh, records, room)
 
-    def _enter(self, records: Sequence[Record]) -> tuple[Ticket, list[tuple[Key, Record]]]:
+    def _enter(self, records: Sequence[Record], now: float) -> tuple[Ticket, list[tuple[Key, Record]]]:
         """Sort a page: what is fresh is delivered, what was seen in this run is only accounted for."""
         places: list[tuple[Any, bytes | None]] = []
         fresh: list[tuple[Key, Record]] = []
-        now = time.monotonic()
         for record in records:
             self.tally.add("seen", self.name)
             key = self._acting.key(record)
@@ -159,16 +176,12 @@ class Reader:
             if self._highest is None or record.at > self._highest:
                 self._highest = record.at
             if self._recent.knows(key.id):
-                self.tally.add("reread" if self._was_read(record) else "duplicate", self.name)
+                self.tally.repeated(record)
                 continue
             self.tally.sighted(key.id, self.name, now)
             self._recent.begin(key.id)
             fresh.append((key, record))
         return self._track.enter(places), fresh
-
-    def _was_read(self, record: Record) -> bool:
-        """Say whether we went back for this record ourselves; otherwise its source repeats itself."""
-        return self._read_to is not None and record.at <= self._read_to
 
     async def _deliver(
         self, ticket: Ticket, fresh: Fresh, records: Sequence[Record], room: anyio.Semaphore
@@ -206,6 +219,7 @@ class Reader:
     async def _load(self) -> None:
         [text] = await arun(load([cursor_key(self.pipeline.name, self.name)]), self._ports)
         cursor, generation = position(text and text.value)
+        self._read_before = read_before(text and text.value)
         if generation != self._generation:
             self._track = Track(cursor, self._recent)
         elif cursor.at is not None and (self._track.cursor.at is None or cursor.at > self._track.cursor.at):
@@ -214,12 +228,12 @@ class Reader:
 
     async def _save(self, status: str, last: bool = False) -> None:
         """Write the cursor and how the source does, if something changed; not at every page."""
-        now, error = time.monotonic(), self.tally.errors.get(self.name)
+        now, error = await self._ports.clock.monotonic(), self.tally.errors.get(self.name)
         state = (self._track.cursor.at, status, error)
         if state == self._saved or (not last and now - self._saved_at < SAVE_EVERY):
             return
         text: dict[str, Any] = {"pipeline": self.pipeline.name, "source": self.name, "owner": self._owner}
-        text |= {"status": status, "error": error, "lag": self._lag(), "ran": time.time()}
+        text |= {"status": status, "error": error, "lag": self.lag, "ran": time.time()}
         cursor = self._track.cursor
         try:
             await arun(
@@ -237,10 +251,15 @@ class Reader:
             return
         self._saved, self._saved_at = state, now
 
-    def _lag(self) -> float | None:
-        """Say how far behind a source is that orders by time."""
+    @property
+    def under_way(self) -> int:
+        """How many records were read and are not accounted for yet."""
+        return self._track.under_way
+
+    @property
+    def lag(self) -> float:
+        """How far behind its source this reader is, in seconds: nothing once it was read to its present."""
+        if self.caught_up and not self.under_way:
+            return 0.0
         at = self._track.cursor.at
-        if not self._timed or at is None:
-            return None
-        self.tally.lag[self.name] = max(time.time() - at, 0.0)
-        return self.tally.lag[self.name]
+        return max(time.time() - (at if self._timed and at is not None else self._since), 0.0)

@@ -10,15 +10,16 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import anyio
 import anyio.abc
 
 from onefold.core.errors import Misconfigured
-from onefold.core.ports import AsyncStore
+from onefold.core.ports import AsyncClock, AsyncStore
 from onefold.core.terms import Duration, seconds
-from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, Tap
+from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, Tap
 from onefold.stores import aconnect
 from onefold.stores.locate import announce, locate
 from onefold.worker.acting import Acting
@@ -29,7 +30,10 @@ from onefold.worker.tally import Tally
 
 log = logging.getLogger("onefold.worker")
 
-FINE, NEEDS_A_PERSON, INTERRUPTED = 0, 3, 130
+FINE, FAILED, NEEDS_A_PERSON, INTERRUPTED = 0, 1, 3, 130
+
+Beside = Callable[[AsyncPorts], Coroutine[Any, Any, None]]
+"""Something that runs beside the pipelines for as long as they do, and is then cancelled."""
 
 
 class Worker:
@@ -38,6 +42,9 @@ class Worker:
     tap: Tap | None = None
     """Called with every call on the store; set it before running."""
 
+    clock: AsyncClock = AsyncWallClock()
+    """How this worker measures its leases; a simulation may set another before running."""
+
     def __init__(
         self,
         pipelines: Sequence[Pipeline],
@@ -45,6 +52,8 @@ class Worker:
         store: str | AsyncStore | None = None,
         grace: Duration = "30s",
         name: str | None = None,
+        once: bool = False,
+        beside: Sequence[Beside] = (),
     ) -> None:
         names = [pipeline.name for pipeline in pipelines]
         if not names:
@@ -55,6 +64,10 @@ class Worker:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.tallies = {one.name: Tally(one.sources) for one in pipelines}
         self.readers: list[Reader] = []
+        self.once = once
+        """Whether to end when every source was read to its present."""
+        self.beside = list(beside)
+        self._hurry: anyio.CancelScope | None = None
         self._store = store
         self._grace = seconds(grace, "grace")
         self._stop: anyio.Event | None = None
@@ -84,8 +97,8 @@ class Worker:
         self._stop = anyio.Event()
         self._signal = None
         store = self._connected()
-        merged = AsyncMerged(store)
-        ports = AsyncPorts(merged, tap=self.tap)
+        merged = AsyncMerged(store, self.clock)
+        ports = AsyncPorts(merged, clock=self.clock, tap=self.tap)
         try:
             await self._all(ports, signals)
         finally:
@@ -105,7 +118,10 @@ class Worker:
         async with anyio.create_task_group() as beside:
             if signals:
                 beside.start_soon(self._listen)
+            for accompanies in self.beside:
+                beside.start_soon(accompanies, ports)
             with anyio.CancelScope() as hurry:
+                self._hurry = hurry
                 beside.start_soon(self._bound, hurry)
                 await self._pipelines(ports, heart)
             beside.cancel_scope.cancel()
@@ -122,7 +138,7 @@ class Worker:
                     acting = Acting(pipeline, ports, heart, self.tallies[pipeline.name], self._is_stopping)
                     recovering.start_soon(Recovery(acting, ports, stop).run)
                     for name in pipeline.sources:
-                        reader = Reader(acting, name, ports, self.name, self._is_stopping)
+                        reader = Reader(acting, name, ports, self.name, self._is_stopping, self.once)
                         self.readers.append(reader)
                         readings.append(anyio.CancelScope())
                         reading.start_soon(reader.run, readings[-1])
@@ -149,11 +165,16 @@ class Worker:
     async def _listen(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
             async for number in received:
-                log.info("%s: stopping; within %.0f s", signal.Signals(number).name, self._grace)
+                name, again = signal.Signals(number).name, self._signal is not None
+                log.info("%s: %s", name, "at once" if again else f"stopping within {self._grace:.0f} s")
                 self._signal = int(number)
                 self.stop()
+                if again and self._hurry:
+                    self._hurry.cancel()
 
     def _code(self) -> int:
         if any(tally.total("in-doubt") for tally in self.tallies.values()):
             return NEEDS_A_PERSON
+        if self.once and any(tally.errors for tally in self.tallies.values()):
+            return FAILED
         return INTERRUPTED if self._signal == signal.SIGINT else FINE

@@ -9,6 +9,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from onefold.core.record import At, Record
+
 Count = Literal[
     "seen", "reread", "won", "duplicate", "busy", "parked", "filtered", "done", "refused", "failed",
     "in-doubt", "released", "lost", "unsettled", "taken-over", "broken", "gap", "retracted", "late",
@@ -30,11 +32,21 @@ class Tally:
         self.late: dict[str, Counter[float]] = {name: Counter() for name in self.sources}
         self.errors: dict[str, str] = {}
         self.connected: dict[str, float] = {}
-        self.lag: dict[str, float] = {}
+        self.read_to: dict[str, At] = {}
+        """Up to where each source had been read before its present round began."""
         self.race = Race(self.sources)
 
     def add(self, count: Count, source: str, number: int = 1) -> None:
         self.counts[count, source] += number
+
+    def repeated(self, record: Record) -> None:
+        """Count what was done before: a re-read of ours, if we went back for it, else a duplicate."""
+        self.add("reread" if self.was_read(record) else "duplicate", record.source)
+
+    def was_read(self, record: Record) -> bool:
+        """Say whether we went back for a record ourselves; otherwise its source repeats itself."""
+        read_to = self.read_to.get(record.source)
+        return read_to is not None and record.at <= read_to
 
     def total(self, count: Count, source: str | None = None) -> int:
         """Return a count of one source, or of all."""
