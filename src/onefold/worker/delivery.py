@@ -22,6 +22,7 @@ from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
+from onefold.worker.secret import masked
 from onefold.worker.tally import Tally
 from onefold.worker.work import Attempt, Task, bid, is_kept, written
 
@@ -229,7 +230,7 @@ class Delivery:
         if not isinstance(result, BaseException):
             return Ending("returned", kept(attempt.key, result))
         how = self._way.ending(result)
-        error = f"{type(result).__name__}: {result}"
+        error = masked(f"{type(result).__name__}: {result}")
         level = logging.INFO if isinstance(result, Later) else logging.WARNING
         log.log(level, "%s: %s did not end well: %s", self.name, attempt.key, error)
         note = result.note if isinstance(result, Later) else None

@@ -25,6 +25,7 @@ from onefold.core.record import At, Fate, Gap, Page, Record
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.acting import Acting, Fresh
 from onefold.worker.progress import Recent, Ticket, Track, cursor_key, highest, moved, position, read_before
+from onefold.worker.secret import masked
 
 log = logging.getLogger("onefold.worker")
 
@@ -138,7 +139,7 @@ class Reader:
         self._failures += 1
         self._trouble = None
         self.caught_up = False
-        self.tally.errors[self.name] = f"{type(error).__name__}: {error}"
+        self.tally.errors[self.name] = masked(f"{type(error).__name__}: {error}")
         self.tally.connected.pop(self.name, None)
         first, longest = PAUSE
         pause = min(longest, first * 2.0 ** min(self._failures - 1, 30)) * random.uniform(0.5, 1.0)
