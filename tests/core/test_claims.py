@@ -262,6 +262,9 @@ BEGUN = HELD._replace(begun=1000.0)
         ("keyed", "raised", ("free", None, 1.0)),
         ("idempotent", "raised", ("free", None, 1.0)),
         ("one-shot", "parked", ("parked", "by-hand", None)),
+        ("one-shot", "rejected", ("parked", "failed", None)),
+        ("keyed", "rejected", ("parked", "failed", None)),
+        ("idempotent", "rejected", ("parked", "failed", None)),
     ],
 )
 def test_what_the_end_of_an_effect_means(effect, ending, expected):
@@ -335,7 +338,7 @@ def test_a_freed_one_shot_has_not_begun_and_a_freed_keyed_effect_has():
         HELD._replace(token="bob", state="parked", why="in-doubt"),
     ],
 )
-@pytest.mark.parametrize("ending", ["returned", "refused", "raised", "parked"])
+@pytest.mark.parametrize("ending", ["returned", "refused", "rejected", "raised", "parked"])
 def test_whoever_does_not_hold_it_any_more_cannot_end_it(entry, ending):
     answer = claims.end(MINE, entry, Ending(ending), TERMS)
 
@@ -368,14 +371,29 @@ def test_a_joined_entry_may_be_given_its_receipt_after_the_effect():
     ],
 )
 def test_a_rolled_back_joined_attempt_is_counted(entry, expected):
-    change = claims.failed_join(bid("joined"), Seen(entry))
+    change = claims.failed_join(bid("joined"), Seen(entry), Ending("raised"))
 
     assert change is not None
     assert written(change) == expected
 
 
+@pytest.mark.parametrize(
+    ("how", "expected", "delay"),
+    [
+        (Ending("rejected"), ("parked", "failed", "bob", 1, None), None),
+        (Ending("refused"), ("free", None, "bob", 1, None), 1.0),
+        (Ending("refused", at_once=True, delay=90.0), ("free", None, "bob", 0, None), 90.0),
+    ],
+)
+def test_a_rolled_back_joined_attempt_ends_as_its_exception_says(how, expected, delay):
+    change = claims.failed_join(bid("joined"), NOTHING, how)
+
+    assert change is not None
+    assert (written(change), change.delay) == (expected, delay)
+
+
 def test_a_rolled_back_attempt_on_what_is_not_free_counts_nowhere():
-    assert claims.failed_join(bid("joined"), Seen(HELD)) is None
+    assert claims.failed_join(bid("joined"), Seen(HELD), Ending("raised")) is None
 
 
 # ----- probes and people

@@ -522,13 +522,13 @@ def test_a_note_whose_reply_was_lost_stands_once_and_one_that_stays_unknown_stop
 
 def test_a_rolled_back_attempt_is_counted_unless_another_has_it_now():
     world = World()
-    world.run(note_failure(bid(effect="joined")))
+    world.run(note_failure(bid(effect="joined"), Ending("raised")))
     counted = world.entry()
     world.now += 10
     world.hold("bob", effect="idempotent")
     before = world.entry()
 
-    world.run(note_failure(bid(effect="joined")))
+    world.run(note_failure(bid(effect="joined"), Ending("raised")))
 
     assert (counted.state, counted.attempt) == ("free", 1)
     assert world.entry() == before

@@ -228,7 +228,9 @@ def test_a_purge_that_dies_removes_only_what_may_go():
 
 
 def test_a_counted_failure_and_a_note_survive_or_never_were():
-    for death, world in deaths(lambda world: note_failure(Bid(KEY, "ann", TERMS, "joined"))):
+    for death, world in deaths(
+        lambda world: note_failure(Bid(KEY, "ann", TERMS, "joined"), Ending("raised"))
+    ):
         left = world.entry()
         written = death.call == "swap" and death.when == "after"
         assert (left is not None and left.attempt == 1) is written

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from onefold import AsyncLedger, CannotHappen, Happened, Key, Refused, Terms
-from onefold.core.errors import Later, LostClaim, Unreachable, Unsettled
+from onefold.core.claims import may_retry
+from onefold.core.errors import Later, LostClaim, Rejected, Unreachable, Unsettled
 from onefold.drive import Inline
 from onefold.stores.memory import MemoryStore
 from tests.ledger.doors import Blocking, Losing, stored
@@ -39,13 +40,23 @@ def test_an_effect_that_returns_is_done(door, effect):
 def test_an_effect_that_is_told_to_come_later_waits_that_long_and_uses_up_no_attempt(door, time, effect):
     terms = Terms(attempts=1)
     for _ in range(3):
-        with pytest.raises(Later, match="again in 90.0 s"):
+        with pytest.raises(Later, match=r"again in 90\.0 s"):
             door.call(KEY, raising(Later("not final yet", 90)), effect=effect, terms=terms)
         entry = stored(door.store, KEY)
         assert (entry.state, entry.attempt, entry.not_before) == ("free", 0, entry.written + 90)
         time.now += 90
 
     assert door.call(KEY, lambda: 5, effect=effect, terms=terms).state == "ran"
+
+
+@pytest.mark.parametrize("effect", CLASSES)
+def test_an_effect_that_is_rejected_is_parked_as_failed_at_once_and_a_retry_is_safe(door, effect):
+    with pytest.raises(Rejected):
+        door.call(KEY, raising(Rejected("no such address")), effect=effect)
+
+    entry = stored(door.store, KEY)
+    assert (entry.state, entry.why, entry.attempt) == ("parked", "failed", 1)
+    assert may_retry(entry)
 
 
 @pytest.mark.parametrize("effect", CLASSES)

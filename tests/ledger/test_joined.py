@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy
 
 from onefold import AsyncLedger, Busy, Key, Ledger, Refused, Terms
-from onefold.core.errors import Misconfigured
+from onefold.core.errors import Misconfigured, Rejected
 
 pytestmark = pytest.mark.store("sqlite")
 KEY = Key("joined", 1)
@@ -127,6 +127,23 @@ def test_a_joined_effect_whose_attempts_are_used_up_is_parked_as_failed(database
     database.commit()
 
     assert ledger.call(KEY, lambda: 1, terms=Terms(attempts=1)).state == "parked"
+
+
+def test_a_joined_effect_that_is_rejected_is_rolled_back_and_parked_at_once(database):
+    ledger = Ledger.on(database.connection)
+
+    def rejects() -> None:
+        database.insert(1)
+        raise Rejected("no such city")
+
+    with pytest.raises(Rejected):
+        ledger.call(KEY, rejects)
+    database.commit()
+
+    entry = ledger.look(KEY)
+    assert database.flats() == []
+    assert entry is not None
+    assert (entry.state, entry.why) == ("parked", "failed")
 
 
 def test_a_competitor_waits_for_the_lock_and_then_hears_busy(database):

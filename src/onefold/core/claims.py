@@ -74,7 +74,7 @@ class CannotHappen(NamedTuple):
 class Ending(NamedTuple):
     """How an attempt ended, as its holder saw it."""
 
-    kind: Literal["returned", "refused", "raised", "parked"]
+    kind: Literal["returned", "refused", "rejected", "raised", "parked"]
     body: str | None = None
     """The receipt of what returned; for the others the record, if it is to be kept anew."""
     at_once: bool = False
@@ -220,6 +220,9 @@ def end(hold: Hold, entry: Entry | None, ending: Ending, terms: Terms) -> Change
             return made(Change, (hold.key, entry.version, done, False, None, terms.keep))
         case "parked":
             return _park(hold.key, _with_body(entry, ending), "by-hand", entry.version)
+        case "rejected":
+            freed = _freed(_with_body(entry, ending), entry.attempt)
+            return _park(hold.key, freed, "failed", entry.version)
         case "raised" if entry.effect == "one-shot" and entry.begun is not None:
             return _park(hold.key, _with_body(entry, ending), "in-doubt", entry.version)
         case _:
@@ -258,15 +261,17 @@ def _with_body(entry: Entry, ending: Ending) -> Entry:
     return entry if ending.body is None else entry._replace(body=ending.body)
 
 
-def failed_join(bid: Bid, seen: Seen) -> Change | None:
+def failed_join(bid: Bid, seen: Seen, how: Ending) -> Change | None:
     """Count an attempt whose transaction was rolled back; None if there is nothing to count on."""
     entry = seen.entry
     if entry is not None and entry.state != "free":
         return None
-    attempt = (entry.attempt if entry else 0) + 1
+    attempt = (entry.attempt if entry else 0) + (not how.at_once)
     free = _held(bid, attempt, prior=entry)._replace(state="free", lease=0.0)
     expected = entry.version if entry else None
-    if attempt >= bid.terms.attempts:
+    if how.at_once:
+        return Change(bid.key, expected, free, delay=how.delay)
+    if how.kind == "rejected" or attempt >= bid.terms.attempts:
         return _park(bid.key, free, "failed", expected)
     return Change(bid.key, expected, free, delay=bid.terms.delay(attempt))
 

@@ -45,6 +45,13 @@ class Later(Refused):
         return f"{self.reason}; again in {self.seconds:.1f} s"
 
 
+class Rejected(Refused):
+    """Raise this inside an effect when nothing happened and trying again is useless: it is parked at once.
+
+    A bad address, a text that the far side cannot read, an account that is gone: only a person can help.
+    """
+
+
 class Misconfigured(OnefoldError, ValueError):
     """What was asked for cannot be had: a bad key, lease, URL or file. Nothing ran."""
 

@@ -305,10 +305,10 @@ async def answer_probe(
     return await decide(key, token, decision)
 
 
-async def note_failure(bid: Bid) -> None:
+async def note_failure(bid: Bid, how: Ending) -> None:
     """Count a joined attempt that was rolled back, by a write of its own."""
     [seen] = await get([bid.key])
-    change = claims.failed_join(bid, seen)
+    change = claims.failed_join(bid, seen, how)
     if change:
         await ask([change], lambda _, change, seen: Answer("settled", seen.entry))
 

@@ -322,16 +322,16 @@ class AsyncLedger:
         try:
             with anyio.move_on_after(grace, shield=grace is not None):
                 if self._joined is not None:
-                    await self._undo(claim, self._joined)
+                    await self._undo(claim, self._joined, claim.way.ending(error))
                 else:
                     await self._finish(claim, claim.way.ending(error), None)
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
 
-    async def _undo(self, claim: AsyncClaim, joined: Joined) -> None:
+    async def _undo(self, claim: AsyncClaim, joined: Joined, how: Ending) -> None:
         self._let_go(claim)
         joined.go_back(mark_name(claim.bid))
-        await self._run(note_failure(claim.bid))
+        await self._run(note_failure(claim.bid, how))
 
     async def _finish_many(self, claims: Sequence[AsyncClaim], endings: Sequence[Ending]) -> list[AsyncClaim]:
         holds = [(one.hold(), ending, one.bid.terms) for one, ending in zip(claims, endings, strict=True)]

@@ -287,16 +287,16 @@ class Ledger:
         """Write that the effect ended by an exception, which the caller gets whatever the store says."""
         try:
             if self._joined is not None:
-                self._undo(claim, self._joined)
+                self._undo(claim, self._joined, claim.way.ending(error))
             else:
                 self._finish(claim, claim.way.ending(error), None)
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
 
-    def _undo(self, claim: Claim, joined: Joined) -> None:
+    def _undo(self, claim: Claim, joined: Joined, how: Ending) -> None:
         self._let_go(claim)
         joined.go_back(mark_name(claim.bid))
-        self._run(note_failure(claim.bid))
+        self._run(note_failure(claim.bid, how))
 
     def _finish_many(self, claims: Sequence[Claim], endings: Sequence[Ending]) -> list[Claim]:
         holds = [(one.hold(), ending, one.bid.terms) for one, ending in zip(claims, endings, strict=True)]

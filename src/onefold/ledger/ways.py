@@ -16,7 +16,7 @@ from typing import Any, TypedDict, Unpack
 
 from onefold.core.claims import Bid, Ending
 from onefold.core.entry import EFFECTS, Effect
-from onefold.core.errors import Later, Misconfigured, Refused
+from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds
 from onefold.ledger.receipts import fingerprint
@@ -74,6 +74,8 @@ class Way:
         """Judge an exception: nothing happened, or it may have."""
         if isinstance(error, Later):
             return Ending("refused", at_once=True, delay=error.seconds)
+        if isinstance(error, Rejected):
+            return Ending("rejected")
         return Ending("refused" if isinstance(error, (Refused, *self.safe)) else "raised")
 
 

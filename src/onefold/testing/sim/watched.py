@@ -154,7 +154,9 @@ async def retried(task: Task, subject: Subject) -> Answer:
 
 
 async def noted(task: Task, subject: Subject, bid: Bid) -> None:
-    await unjudged(task, [opened(task, "note", subject, bid.token)], protocol.note_failure(bid))
+    await unjudged(
+        task, [opened(task, "note", subject, bid.token)], protocol.note_failure(bid, Ending("raised"))
+    )
 
 
 async def purged(task: Task) -> int:
