@@ -4,7 +4,7 @@ import pytest
 
 from tests.stores_tested import StoresTested
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.servers.cassandra_guarded"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

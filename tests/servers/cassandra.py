@@ -60,6 +60,11 @@ memtable_heap_space: 64MiB
 memtable_offheap_space: 64MiB
 key_cache_size: 8MiB
 file_cache_size: 32MiB
+# A machine that runs tests is often busy, and an answer that is not given in time is another answer.
+read_request_timeout: 20s
+write_request_timeout: 20s
+cas_contention_timeout: 20s
+request_timeout: 20s
 """
 # What Cassandra's own jvm17-server.options opens to it.
 EXPORTED = """
@@ -176,6 +181,7 @@ def install(folder: Path) -> None:
 
 @contextmanager
 def session(url: str) -> Iterator[Any]:
+    from cassandra.auth import PlainTextAuthProvider
     from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
     from cassandra.policies import RoundRobinPolicy
 
@@ -187,6 +193,7 @@ def session(url: str) -> Iterator[Any]:
         [whole.hostname],
         whole.port or 9042,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        auth_provider=PlainTextAuthProvider(whole.username, whole.password) if whole.username else None,
         connect_timeout=5,
         **version,
     )

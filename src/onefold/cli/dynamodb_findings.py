@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from onefold.cli.findings import Finding, Level
+from onefold.cli.findings import Finding, Level, worker_clock
 from onefold.core.entry import Entry
 from onefold.core.errors import OnefoldError
-from onefold.core.story import moment, span
+from onefold.core.story import span
 from onefold.stores.dynamodb.items import LINGER
 from onefold.stores.dynamodb.requests import Outcome, Request
 from onefold.stores.dynamodb.schema import EXPIRY
@@ -23,8 +23,6 @@ Told = Mapping[str, Any]
 
 OURS = {*Entry._fields, "due", "open", "scope", "id"}
 """Attributes that entries have, none of which may be what DynamoDB expires them by."""
-
-NTP = "set the clocks of all workers by NTP; if they cannot be, raise max_skew in the store's URL"
 
 
 def look(client: Any) -> Iterator[Finding]:
@@ -116,20 +114,6 @@ def expiry(told: Outcome) -> Finding:
 
 
 def clock(server: float, here: float, max_skew: float) -> Finding:
-    """Judge this machine's clock by AWS's, which tells whole seconds.
-
-    Two workers that are each within half of `max_skew` of it are within all of it of each other.
-    """
+    """Judge this machine's clock by AWS's, which tells whole seconds."""
     apart = max(abs(server + 0.5 - here) - 0.5, 0.0)
-    way = "ahead of" if here > server else "behind"
-    if apart <= max_skew / 2:
-        text = f"{moment(here)}, {apart:.0f} s from AWS's; {max_skew:g} s of skew are allowed for"
-        return Finding("clock", "ok", text)
-    text = f"this machine's clock is {span(apart)} {way} AWS's, and workers may be {max_skew:g} s apart"
-    if apart <= max_skew:
-        lost = (
-            "nothing yet; if another worker is as far off the other way, leases end too early for one of them"
-        )
-        return Finding("clock", "look", text, lost, NTP)
-    lost = "leases and memory go by workers' clocks: a live holder can be taken over, effects run twice"
-    return Finding("clock", "unsafe", text, lost, NTP)
+    return worker_clock(apart if here > server else -apart, here, max_skew, "AWS's")

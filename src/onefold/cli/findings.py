@@ -31,6 +31,8 @@ NETWORK = {
 MENDED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
 """The first versions without the WAL-reset bug: two branches that got the fix later, and the main one."""
 
+NTP = "set the clocks of all workers by NTP; if they cannot be, raise max_skew in the store's URL"
+
 LITTLE_SPACE = 256 * 2**20
 FUTURE = 60.0
 
@@ -209,6 +211,26 @@ def server_clock(server: float, here: float) -> Finding:
         "leases and memory go by the server's clock and stay right; what people read is not when it was",
         "set the clocks of all machines by NTP",
     )
+
+
+def worker_clock(ahead: float, here: float, max_skew: float, whose: str) -> Finding:
+    """Judge this machine's clock, where workers' clocks stand in for the store's.
+
+    Two workers that are each within half of `max_skew` of one clock are within all of it of each other.
+    """
+    apart = abs(ahead)
+    if apart <= max_skew / 2:
+        text = f"{moment(here)}, {apart:.0f} s from {whose}; {max_skew:g} s of skew are allowed for"
+        return Finding("clock", "ok", text)
+    way = "ahead of" if ahead > 0 else "behind"
+    text = f"this machine's clock is {span(apart)} {way} {whose}, and workers may be {max_skew:g} s apart"
+    if apart <= max_skew:
+        lost = (
+            "nothing yet; if another worker is as far off the other way, leases end too early for one of them"
+        )
+        return Finding("clock", "look", text, lost, NTP)
+    lost = "leases and memory go by workers' clocks: a live holder can be taken over, effects run twice"
+    return Finding("clock", "unsafe", text, lost, NTP)
 
 
 def parked(number: int, silent: int) -> Finding:

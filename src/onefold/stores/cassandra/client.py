@@ -65,11 +65,14 @@ class Link:
     def define(self, definition: str) -> Outcome:
         """Change the schema. Everybody does so through one node: two at once could make two of one table."""
         hosts = [host for host in self._cluster.metadata.all_hosts() if host.is_up]
+        return self.query(definition, min(hosts, key=lambda host: str(host.address), default=None))
+
+    def query(self, text: str, host: Any = None) -> Outcome:
+        """Ask for something that a ledger does not need every day."""
         try:
-            self._session.execute(definition, host=min(hosts, key=lambda host: host.address, default=None))
+            return list(self._session.execute(text, host=host))
         except Exception as error:
             return sorted_out(error, self._name)
-        return []
 
     def is_stale(self) -> bool:
         """Say whether no connection is left."""
@@ -159,6 +162,10 @@ class Client:
             # The tables may be gone, or be made anew: the next call looks again.
             self._drop(link)
         return outcomes
+
+    def query(self, text: str) -> Outcome:
+        """Ask for something that a ledger does not need every day."""
+        return self._reach().query(text)
 
     def close(self) -> None:
         self._leave_parent()

@@ -12,6 +12,7 @@ import re
 from cassandra import (
     AuthenticationFailed,
     ConsistencyLevel,
+    ReadFailure,
     RequestValidationException,
     Unauthorized,
     Unavailable,
@@ -71,6 +72,11 @@ def sorted_out(error: Exception, name: str) -> OnefoldError:
         return Unreachable(
             f"{name} has too few live replicas: {error.alive_replicas} of {error.required_replicas} needed; "
             "nothing was written: start the nodes that are down"
+        )
+    if isinstance(error, ReadFailure):
+        return Unanswered(
+            f"{name} could not read what was asked for: {reason}; "
+            "`onefold doctor` says whether there are too many tombstones"
         )
     return Unanswered(f"{name} was asked and did not answer: {reason}")
 

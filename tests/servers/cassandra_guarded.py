@@ -1,0 +1,79 @@
+"""A Cassandra that wants a password, loses what is young, forbids much and calls its disk full.
+
+Each setting is one that somebody may have chosen. What others may not do, the superuser of its URL may.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.servers.cassandra import Cassandra, Current
+from tests.servers.fixtures import excuse
+from tests.servers.server import Command, Missing, Server, running
+
+SUPERUSER = "cassandra"
+TOMBSTONES = 400
+"""The number at which reads fail."""
+
+CHOSEN = f"""
+authenticator: PasswordAuthenticator
+authorizer: CassandraAuthorizer
+role_manager: CassandraRoleManager
+permissions_validity: 0ms
+roles_validity: 0ms
+commitlog_sync: periodic
+commitlog_sync_period: 10s
+tombstone_warn_threshold: {TOMBSTONES // 2}
+tombstone_failure_threshold: {TOMBSTONES}
+data_disk_usage_max_disk_size: 1MiB
+data_disk_usage_percentage_warn_threshold: 1
+data_disk_usage_percentage_fail_threshold: 2
+"""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The current release, set as above."""
+
+    program: Current
+    origin: str
+
+    def prepare(self, folder: Path) -> None:
+        self.program.prepare(folder)
+
+    def command(self, folder: Path, port: int) -> Command:
+        command = self.program.command(folder, port)
+        settings = folder / "cassandra.yaml"
+        kept = re.sub(r"^commitlog_sync: .*\n", "", settings.read_text(), flags=re.MULTILINE)
+        settings.write_text(kept + CHOSEN)
+        java, *rest = command.args
+        soon = ["-Dcassandra.superuser_setup_delay_ms=0", "-Dcassandra.disk_usage.monitor_interval_ms=100"]
+        return replace(command, args=[java, *soon, *rest])
+
+
+class GuardedCassandra(Cassandra):
+    name = "guarded_cassandra"
+
+    def locate(self) -> Guarded:  # type: ignore[override]
+        found = super().locate()
+        if not isinstance(found, Current):
+            raise Missing("Cassandra 2.1 has no such settings")
+        return Guarded(found, found.origin)
+
+    def url(self, port: int) -> str:
+        return super().url(port).replace("://", f"://{SUPERUSER}:{SUPERUSER}@")
+
+
+@pytest.fixture(scope="session")
+def guarded_cassandra() -> Iterator[Server]:
+    """A server that is not to be trusted, for the length of a run."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running(GuardedCassandra()))
+        except Missing as missing:
+            excuse(f"cassandra: {missing}")
+        yield server
