@@ -48,7 +48,7 @@ class Tables:
 @pytest.fixture(scope="module")
 def tables(cassandra_server: Server) -> Iterator[Tables]:
     with cassandra_server.place() as url, session(url) as opened:
-        yield Tables(url, opened)
+        yield Tables(f"{url}{'&' if '?' in url else '?'}timeout=60", opened)
 
 
 class OnCassandra(StoreContract):
@@ -83,8 +83,7 @@ class TestCassandraAwaited(OnCassandra):
 @pytest.mark.parametrize("open_", [connect, aconnect])
 def test_cassandra_replies_as_memory_does(tables: Tables, open_: Any):
     def fresh(folder: Path, clock: FakeClock) -> Store | AsyncStore:
-        url = tables.empty()
-        opened: Store | AsyncStore = open_(f"{url}{'&' if '?' in url else '?'}max_skew=0", clock=clock)
+        opened: Store | AsyncStore = open_(f"{tables.empty()}&max_skew=0", clock=clock)
         return opened
 
     compare(fresh, examples=10, steps=15)
