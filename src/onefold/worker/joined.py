@@ -23,6 +23,7 @@ from onefold.core.terms import Terms
 from onefold.drive import Ports, run
 from onefold.ledger.holding import kept
 from onefold.stores import join
+from onefold.worker.secret import masked
 from onefold.worker.tally import Tally
 from onefold.worker.work import Attempt, Task, bid, is_kept
 
@@ -126,8 +127,9 @@ class JoinedDelivery:
 
     def _failed(self, task: Task, failed: Bid, error: Exception) -> dict[bytes, Fate]:
         """Count an attempt whose transaction was rolled back, in a transaction of its own."""
-        log.warning("%s: %s did not end well: %s: %s", self.name, task.key, type(error).__name__, error)
-        told = bid(task._replace(error=f"{type(error).__name__}: {error}"), self.terms, "joined", None, 0.0)
+        said = masked(f"{type(error).__name__}: {error}")
+        log.warning("%s: %s did not end well: %s", self.name, task.key, said)
+        told = bid(task._replace(error=said), self.terms, "joined", None, 0.0)
         with self.sink.transaction() as connection:
             run(note_failure(told, Ending("raised")), Ports(join(connection)))
         self.tally.add("refused", task.record.source)

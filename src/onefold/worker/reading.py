@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 
+from onefold.core.backoff import Backoff, failures_now, pause
 from onefold.core.cursor import Cursor
 from onefold.core.documents import load, named, save
 from onefold.core.errors import OnefoldError
@@ -34,9 +35,6 @@ AHEAD = 4
 
 PAGE = 200
 """How many records are handed on together; a larger page is cut."""
-
-PAUSE = (0.5, 60.0)
-"""Seconds before a source that failed is asked again: the first pause, and the longest."""
 
 TRIES = 3
 """How often a source that fails is asked by a worker that reads everything once."""
@@ -73,7 +71,9 @@ class Reader:
         self._generation = 0
         self._saved: tuple[Any, ...] = ()
         self._saved_at = 0.0
+        self._backoff: Backoff = getattr(self.source, "backoff", Backoff())
         self._failures = 0
+        self._well_since: float | None = None
         self._trouble: Exception | None = None
         self._read_before: At | None = None
         self._highest: At | None = None
@@ -99,16 +99,15 @@ class Reader:
             except (
                 Exception
             ) as error:  # whatever a source raises is its own trouble: it is said, and tried again
-                pause = await self._failed(error)
+                wait = await self._failed(error)
                 if self._once and self._failures >= TRIES:
                     return
-                await anyio.sleep(pause)
+                await anyio.sleep(wait)
                 continue
             if self._once or getattr(self.source, "finite", False):
                 return
 
     async def _round(self, group: anyio.abc.TaskGroup, room: anyio.Semaphore) -> None:
-        self.tally.connected.setdefault(self.name, time.time())
         read_to = highest(self._highest, self._track.cursor.at, self._read_before)
         if read_to is not None:
             self.tally.read_to[self.name] = read_to
@@ -116,8 +115,7 @@ class Reader:
         try:
             async for page in pages:
                 await self._take(page, group, room)
-                self._failures = 0
-                self.tally.errors.pop(self.name, None)
+                await self._goes_well()
                 self._caught_up(not page.more)
                 if self._trouble:
                     raise self._trouble
@@ -130,24 +128,30 @@ class Reader:
                     await close()
         await self._save("ok")
 
+    async def _goes_well(self) -> None:
+        self.tally.errors.pop(self.name, None)
+        if self._well_since is None:
+            self._well_since = await self._ports.clock.monotonic()
+            self.tally.connected[self.name] = time.time()
+
     def _caught_up(self, so_it_is: bool) -> None:
         self.caught_up = so_it_is
         if so_it_is:
             self._since = time.time()
 
     async def _failed(self, error: Exception) -> float:
-        self._failures += 1
-        self._trouble = None
+        now, since = await self._ports.clock.monotonic(), self._well_since
+        self._failures = failures_now(self._backoff, self._failures, None if since is None else now - since)
+        self._well_since = self._trouble = None
         self.caught_up = False
         self.tally.errors[self.name] = masked(f"{type(error).__name__}: {error}")
         self.tally.connected.pop(self.name, None)
-        first, longest = PAUSE
-        pause = min(longest, first * 2.0 ** min(self._failures - 1, 30)) * random.uniform(0.5, 1.0)
+        wait = pause(self._backoff, self._failures, random.random())
         log.warning(
-            "%s: source %s failed, reading again in %.1f s: %s", self.pipeline.name, self.name, pause, error
+            "%s: source %s failed, reading again in %.1f s: %s", self.pipeline.name, self.name, wait, error
         )
         await self._save("failing", last=True)
-        return pause
+        return wait
 
     # ----- pages
 
