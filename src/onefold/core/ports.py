@@ -116,8 +116,9 @@ class Claim(Protocol):
 class Source(Protocol):
     """Reads. It never claims and never stores its cursor: the worker does both.
 
-    Beside these, a source may say `finite = True` (a read that ends is the end of it), and
-    `timed = True` (its order values are seconds since 1970).
+    Beside these, a source may say `finite = True` (a read that ends is the end of it),
+    `timed = True` (its order values are seconds since 1970), and have a `backoff` (how long to wait
+    before it is read again after it raised).
     """
 
     @property
