@@ -23,7 +23,7 @@ from pymysql.constants import CLIENT
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered
 from onefold.drive import arun, run
 from onefold.stores.mariadb.address import Address, address
-from onefold.stores.mariadb.errors import asking, connecting, sendable
+from onefold.stores.mariadb.errors import asking, connecting
 from onefold.stores.mariadb.plan import COMMIT, Statement
 from onefold.stores.mariadb.schema import settle_in
 from onefold.stores.shells import Clients, Row
@@ -41,7 +41,7 @@ class Link:
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         replies: list[list[Row]] = []
-        text = worded(self.connection, statements)
+        text = "; ".join(statement.text for statement in statements)
         try:
             with asking(self.name):
                 self.connection.query(text)
@@ -83,7 +83,7 @@ class AsyncLink:
 
     async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         replies: list[list[Row]] = []
-        text = worded(self.connection, statements)
+        text = "; ".join(statement.text for statement in statements)
         try:
             with asking(self.name):
                 await self._exchange(text, replies)
@@ -257,12 +257,6 @@ class AsyncClient:
 
 _INHERITED: list[object] = []
 """Connections that came with a fork: closing one here could end the parent's session, so they are kept."""
-
-
-def worded(connection: Any, statements: Sequence[Statement]) -> str:
-    """Write statements, with their arguments in them, as one text."""
-    sendable(statements)
-    return "; ".join(sql % tuple(map(connection.escape, args)) if args else sql for sql, args in statements)
 
 
 def judged(error: OnefoldError, statement: Statement) -> OnefoldError:

@@ -7,13 +7,12 @@ not quote what was stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pymysql
 
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered, Unreachable
-from onefold.stores.mariadb.plan import Statement
 
 LOCK_WAIT, DEADLOCK, NO_SAVEPOINT = 1205, 1213, 1305
 
@@ -88,24 +87,6 @@ def asking(name: str) -> Iterator[None]:
         yield
     except (pymysql.MySQLError, OSError) as error:
         raise _ours(error, name) from error
-
-
-def sendable(statements: Iterable[Statement]) -> None:
-    """Refuse texts that are no Unicode: the driver would send something else instead of them."""
-    for _, args in statements:
-        for text in args:
-            if isinstance(text, str) and not text.isascii() and not _is_text(text):
-                raise Misconfigured(
-                    "MariaDB cannot store a text with a lone surrogate in it; nothing was asked"
-                )
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def number_of(error: BaseException) -> int:

@@ -22,7 +22,7 @@ from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreach
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import run
-from onefold.stores.mariadb.errors import NO_SAVEPOINT, asking, number_of, sendable
+from onefold.stores.mariadb.errors import NO_SAVEPOINT, asking, number_of
 from onefold.stores.mariadb.plan import MariaPlan, Statement
 from onefold.stores.mariadb.schema import LOCK_SECONDS, prepare, schema_version
 from onefold.stores.shells import Blocking, Clients, Row
@@ -73,20 +73,14 @@ class JoinedLink:
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         connection = self._caller.driver()
         _check(connection)
-        sendable(statements)
+        texts = [self.waiting + one.text if one.args else one.text for one in statements]
         try:
             with asking(NAME), _plainly(connection):
-                return [self._execute(connection, sql, args) for sql, args in statements]
+                return [_executed(connection, text) for text in texts]
         except Unanswered as error:
             self._caller.lose()
             # Nothing is unknown here: what was not committed ends with its connection.
             raise Unreachable(_LOST) from error
-
-    def _execute(self, connection: Connection, sql: str, args: Sequence[Any]) -> list[Row]:
-        # A cursor of our own: the caller may have asked for rows, or cursors, of another shape.
-        with Cursor(connection) as cursor:
-            cursor.execute(self.waiting + sql if args else sql, args or None)
-            return list(cursor.fetchall())
 
     def set_point(self, name: str) -> None:
         self.execute_many([Statement(f"SAVEPOINT `{name}`")])
@@ -104,6 +98,13 @@ class JoinedLink:
 
     def close(self) -> None:
         """Nothing to let go of: the connection is the caller's."""
+
+
+def _executed(connection: Connection, text: str) -> list[Row]:
+    # A cursor of our own: the caller may have asked for rows, or cursors, of another shape.
+    with Cursor(connection) as cursor:
+        cursor.execute(text)
+        return list(cursor.fetchall())
 
 
 def _check(connection: Connection) -> None:

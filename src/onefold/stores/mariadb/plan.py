@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from onefold.core.entry import NOTHING, OPEN, STATES, UNKNOWN, Change, Entry, Reply, Seen, State
-from onefold.core.errors import Unanswered, Unreachable
+from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.shells import Row, on_client
 from onefold.stores.sql import statements
 
-CHUNK = 2_000_000
+CHUNK = 1_500_000
 """Characters of records and receipts that leave together: well below the 16 MB that a server takes."""
 
 _SQL = statements("mariadb")
@@ -30,6 +30,30 @@ class Statement(NamedTuple):
 
     sql: str
     args: Sequence[Any] = ()
+
+    @property
+    def text(self) -> str:
+        """The statement with its arguments in it."""
+        return self.sql % tuple(_literal(value) for value in self.args) if self.args else self.sql
+
+
+def _literal(value: str | float | None) -> str:
+    """Write a value as SQL. Texts are written as digits: nothing in them can end the statement.
+
+    That is also several times faster than escaping them, and right whatever the session's modes are.
+    """
+    if isinstance(value, str):
+        return f"_utf8mb4 x'{_encoded(value).hex()}'"
+    return "NULL" if value is None else repr(value)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Misconfigured(
+            "MariaDB cannot store a text with a lone surrogate in it; nothing was asked"
+        ) from None
 
 
 BEGIN, COMMIT = Statement("START TRANSACTION"), Statement("COMMIT")

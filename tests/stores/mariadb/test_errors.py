@@ -1,0 +1,324 @@
+"""What can be wrong with a server, its rights or its settings: each time a sentence, and nothing lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from onefold import Key
+from onefold.core.entry import Change, Entry
+from onefold.core.errors import Locked, Misconfigured, Unanswered, Unreachable
+from onefold.stores import connect, ddl
+from onefold.stores.mariadb.client import judged
+from onefold.stores.mariadb.plan import BEGIN, COMMIT
+from tests.servers.mariadb import connected
+from tests.stores.mariadb.ledgers import (
+    PASSWORD,
+    Blocking,
+    at,
+    dialled,
+    inserts,
+    launched,
+    refused,
+    token,
+    told,
+)
+
+pytestmark = pytest.mark.store("mariadb")
+
+KEY = Key("errors", 1)
+
+
+# ----- getting in
+
+
+def test_a_server_that_is_down_is_named_and_no_effect_is_started(opened, mariadb_url):
+    store = opened(at(mariadb_url, port="1"))
+
+    sentence = refused(lambda: store.call(KEY), Unreachable)
+
+    assert sentence.startswith("mariadb at 127.0.0.1:1/onefold_")
+    assert "cannot be reached: Can't connect" in sentence
+    assert "nothing was asked. Is it running, and is this its address?" in sentence
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"password": "wrong-one"}, "Access denied for user .* check the user and password"),
+        ({"user": "nobody_here"}, "Access denied for user .* check the user and password"),
+        ({"path": "/no_such_place"}, "Unknown database 'no_such_place'; create the database"),
+    ],
+)
+def test_who_is_not_let_in_hears_why(opened, mariadb_url, change, sentence):
+    store = opened(at(mariadb_url, **change))
+
+    with pytest.raises(Misconfigured, match=f"refuses the connection: .*{sentence}") as raised:
+        store.call(KEY)
+
+    assert "wrong-one" not in told(raised.value)
+    assert PASSWORD not in told(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mariadb://ann:se/cret@db/ledger", "URL cannot be read"),
+        ("mariadb://ann:se@cret@db/ledger", "URL cannot be read"),
+        ("mariadb://ann:se#cret@db/ledger", "URL cannot be read"),
+        ("mariadb://ann:se?cret@db/ledger", "URL cannot be read"),
+        ("mariadb://ann:secret@db:port/ledger", "URL cannot be read"),
+        ("mariadb://ann:secret@db:70000/ledger", "URL cannot be read"),
+        ("mariadb://ann:secret@db", "names no database: write one, as in mariadb://db:3306/onefold"),
+        ("mariadb://ann:secret@db/ledger?no_such=1", "an option 'no_such'; known are timeout, socket"),
+        ("mysql://ann:secret@db/ledger?timeout=soon", "timeout='soon' is no time to wait"),
+        ("mysql://ann:secret@db/ledger?timeout=0", "timeout='0' is no time to wait"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_quoting_it(url, words):
+    with pytest.raises(Misconfigured, match=words) as raised:
+        connect(url)
+
+    assert "cret" not in told(raised.value).replace(url, "")
+
+
+def test_a_server_is_found_by_its_socket_and_by_the_other_name(opened, mariadb_url, sql):
+    [[socket]] = sql("SELECT @@socket")
+    store = opened(f"{mariadb_url.replace('mariadb:', 'mysql:')}?socket={socket}")
+
+    assert store.call(KEY) == "ran"
+
+
+def test_files_for_tls_that_cannot_be_read_are_named(opened, mariadb_url):
+    store = opened(f"{mariadb_url}?ca=no-such-file.pem")
+
+    assert "the files for TLS to mariadb at" in refused(lambda: store.call(KEY), Misconfigured)
+
+
+@pytest.mark.parametrize("missing", ["pymysql", "aiomysql"])
+def test_a_missing_driver_is_named_with_the_extra_that_brings_it(missing):
+    lines = [f"import sys, onefold.stores as stores; sys.modules['{missing}'] = None"]
+    lines += ["try: stores.connect('mariadb://db/ledger')"]
+    lines += ["except Exception as error: print(type(error).__name__, error)"]
+
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+
+    assert done.stdout.startswith(f"Misconfigured the store mariadb needs {missing}"), done.stderr
+    assert 'pip install "onefold[mariadb]"' in done.stdout
+
+
+# ----- rights and tables
+
+
+def test_who_may_not_create_tables_hears_what_its_owner_can_do(opened, guest, sql):
+    sentence = refused(lambda: opened(guest).call(KEY), Misconfigured)
+
+    assert "CREATE command denied" in sentence
+    assert "`onefold store sql mariadb:` prints" in sentence
+    assert sql("SHOW TABLES") == []
+
+
+def test_a_user_without_rights_to_create_works_on_tables_that_were_made_by_hand(opened, guest, sql):
+    for statement in ddl("mariadb:").split(";\n"):
+        if statement.strip():
+            sql(statement)
+    for table in ("onefold_entries", "onefold_meta"):
+        sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO guest@'%'")
+
+    store = opened(guest)
+
+    assert [store.call(KEY), store.call(KEY)] == ["ran", "done"]
+    assert sql("SELECT value FROM onefold_meta WHERE name = 'schema'") == [("1",)]
+
+
+def test_a_user_who_may_only_read_is_refused_and_nothing_is_written(opened, mariadb_url, guest, sql):
+    opened(mariadb_url).call(KEY)
+    for table in ("onefold_entries", "onefold_meta"):
+        sql(f"GRANT SELECT ON {table} TO guest@'%'")
+    store = opened(guest)
+
+    sentence = refused(lambda: store.call(Key("errors", 2)), Misconfigured)
+
+    assert "command denied to user" in sentence
+    assert [token(seen) is not None for seen in store.get([KEY])] == [True]
+    assert sql("SELECT COUNT(*) FROM onefold_entries") == [(1,)]
+
+
+def test_a_schema_from_the_future_is_left_alone(opened, mariadb_url, sql):
+    opened(mariadb_url).call(KEY)
+    sql("UPDATE onefold_meta SET value = '99' WHERE name = 'schema'")
+
+    sentence = refused(lambda: opened(mariadb_url).call(KEY), Misconfigured)
+
+    assert "written by a newer Onefold (schema 99, this one knows 1): upgrade with" in sentence
+    assert sql("SELECT value FROM onefold_meta") == [("99",)]
+
+
+def test_who_only_looks_creates_nothing(opened, mariadb_url, sql):
+    sentence = refused(lambda: opened(mariadb_url, create=False).get([KEY]), Misconfigured)
+
+    assert "has no ledger in it: a worker makes it when it first uses the store" in sentence
+    assert sql("SHOW TABLES") == []
+
+
+def test_tables_of_somebody_else_are_not_taken_for_a_ledger(opened, mariadb_url, sql):
+    sql("CREATE TABLE onefold_entries (id int)")
+
+    sentence = refused(lambda: opened(mariadb_url).call(KEY), Misconfigured)
+
+    assert "not Onefold's own" in sentence
+    assert "has no ledger in it" in refused(lambda: opened(mariadb_url, create=False).get([]), Misconfigured)
+
+
+def test_a_ledger_that_is_dropped_under_a_worker_is_missed_and_not_made_anew(opened, mariadb_url, sql):
+    store = opened(mariadb_url)
+    store.call(KEY)
+    sql("DROP TABLE onefold_entries")
+
+    assert "tables are missing" in refused(lambda: store.call(KEY), Misconfigured)
+    assert ("onefold_entries",) not in sql("SHOW TABLES")
+
+
+# ----- waiting
+
+
+def test_a_row_that_another_transaction_holds_is_waited_for_no_longer_than_the_lock_timeout(
+    opened, mariadb_url, sql
+):
+    store = opened(mariadb_url)
+    [seen] = store.swap(inserts([KEY]))
+    store.ask("SET SESSION innodb_lock_wait_timeout = 0")
+    change = Change(KEY, seen.entry.version, Entry("done", token="ann"))
+    with closing(dialled(mariadb_url)) as other:
+        other.query("UPDATE onefold_entries SET label = 'other'")
+        # The first is new and would be written; it goes back with the one that has to wait.
+        both = sorted([change, *inserts([Key("errors", 2)])], key=lambda one: one.key.id)
+        sentence = refused(lambda: store.swap(both), Locked)
+        other.rollback()
+
+    assert "another transaction holds what is asked for; nothing was written" in sentence
+    assert sql("SELECT state FROM onefold_entries") == [("held",)]
+    assert store.swap([change])[0].entry.state == "done"
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(50, 5), (2, 2)])
+def test_a_lock_is_waited_for_five_seconds_unless_the_server_says_less(own_server, given, seconds):
+    server = launched(own_server)
+    with connected(server.url) as cursor:
+        cursor.execute("CREATE DATABASE waits")
+        cursor.execute(f"SET GLOBAL innodb_lock_wait_timeout = {given}")
+    with closing(Blocking(at(server.url, path="/waits"))) as store:
+        rows = store.ask("SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@tx_isolation")
+
+    assert rows == [(seconds, 5, "READ-COMMITTED")]
+
+
+def test_a_statement_that_took_too_long_is_a_definite_no(opened, mariadb_url, sql):
+    store = opened(mariadb_url)
+    store.call(KEY)
+    store.ask("SET SESSION max_statement_time = 0.05")
+    with closing(dialled(mariadb_url)) as other:
+        other.query("LOCK TABLES onefold_entries WRITE")
+        sentence = refused(lambda: store.swap(inserts([Key("errors", 2)])), Unreachable)
+        other.query("UNLOCK TABLES")
+
+    assert "and nothing was written" in sentence
+    assert "max_statement_time" in sentence
+    assert sql("SELECT COUNT(*) FROM onefold_entries") == [(1,)]
+    assert store.call(Key("errors", 2)) == "ran"
+
+
+def test_a_deadlock_is_a_definite_no_and_the_connection_goes_on(opened, mariadb_url):
+    store = opened(mariadb_url)
+    first, second = sorted((Key("errors", 1), Key("errors", 2)), key=lambda key: key.id)
+    versions = [seen.entry.version for seen in store.swap(inserts([first, second]))]
+    changes = [
+        Change(key, version, Entry("done", token="bob"))
+        for key, version in zip((first, second), versions, strict=True)
+    ]
+    with closing(dialled(mariadb_url)) as other:
+        row = "UPDATE onefold_entries SET source = REPEAT('x', 60000) WHERE id = x'{}'"
+        other.query(row.format(second.id.hex()))
+        other.query("SET SESSION innodb_lock_wait_timeout = 20")
+        with Background(lambda: store.swap(changes)) as swapping:
+            swapping.until(lambda: waiting(mariadb_url) == 1)
+            other.query(row.format(first.id.hex()))  # the larger transaction survives
+        other.rollback()
+
+    assert "nothing was written: Deadlock found" in str(swapping.error)
+    assert isinstance(swapping.error, Unreachable)
+    assert not isinstance(swapping.error, Unanswered)
+    assert [reply.entry.state for reply in store.swap(changes)] == ["done", "done"]
+
+
+def waiting(url: str) -> int:
+    """Count the transactions that wait for a row."""
+    with connected(url) as cursor:
+        cursor.execute("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+        return int(cursor.fetchone()[0])
+
+
+class Background:
+    """Something that waits, in a thread of its own; its error is kept."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        import threading
+
+        self.error: BaseException | None = None
+        self._work = work
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self.error = error
+
+    def __enter__(self) -> Background:
+        self._thread.start()
+        return self
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            assert self._thread.is_alive(), self.error
+
+    def __exit__(self, *raised: object) -> None:
+        self._thread.join()
+
+
+def test_only_a_commit_that_failed_may_have_been_done():
+    failed = Unreachable("the server could not do it")
+
+    assert judged(failed, BEGIN) is failed
+    assert isinstance(judged(failed, COMMIT), Unanswered)
+    assert "may have done so" in str(judged(failed, COMMIT))
+
+
+# ----- what cannot be stored
+
+
+def test_a_text_that_is_no_unicode_stops_the_whole_batch(opened, mariadb_url, sql):
+    store = opened(mariadb_url)
+    first, second = sorted((Key("errors", 1), Key("errors", 2)), key=lambda key: key.id)
+    [seen] = store.swap(inserts([second]))
+    fine = Change(first, None, Entry("held", token="bob"))
+    foul = Change(second, seen.entry.version, Entry("done", token="bob", source="\udcff"))
+
+    assert "lone surrogate" in refused(lambda: store.swap([fine, foul]), Misconfigured)
+
+    assert sql("SELECT token, state FROM onefold_entries") == [("ann", "held")]
+    assert token(store.swap(inserts([first]))[0]) == "ann"
+
+
+def test_a_batch_that_is_larger_than_the_server_takes_leaves_in_parts(opened, mariadb_url):
+    store = opened(mariadb_url)
+    keys = [Key("large", number) for number in range(80)]
+
+    replies = store.swap(inserts(keys, body='"' * 64_000))
+
+    assert {token(reply) for reply in replies} == {"ann"}
+    assert {len(seen.entry.body) for seen in store.get(keys[:50])} == {64_000}
