@@ -1,0 +1,240 @@
+"""What `onefold.toml`, the environment and flags say about a worker, with where each value came from.
+
+It reads and checks; it loads no pipeline and opens no store. What is wrong is refused with the name of the
+setting and its origin, before anything runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from onefold.core.errors import Misconfigured
+from onefold.core.terms import seconds
+from onefold.stores.locate import FILE
+from onefold.worker.secret import Secret, is_reference, resolved
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+DEFAULT = "the default"
+VARIABLES = {"grace": "ONEFOLD_GRACE", "listen": "ONEFOLD_LISTEN", "log": "ONEFOLD_LOG"}
+
+_TOP = ("store", "worker", "pipelines", "apps")
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<field>\w+)`")
+
+
+class Value(NamedTuple):
+    """A setting, and who said so."""
+
+    value: Any
+    origin: str
+
+
+Values = dict[str, Value]
+
+
+class Section(NamedTuple):
+    """One table of the file: a pipeline or an app."""
+
+    title: str
+    values: Values
+
+
+class Configuration(NamedTuple):
+    """All that is configured; `folder` is where relative files and modules are looked for."""
+
+    folder: Path
+    worker: Section
+    pipelines: dict[str, Section]
+    apps: dict[str, Section]
+    file: Path | None = None
+
+
+class WorkerSettings(msgspec.Struct, frozen=True):
+    """How a worker of `onefold run` behaves."""
+
+    grace: float | str = "30s"
+    listen: str | None = None
+    log: Literal["text", "json"] = "text"
+
+
+class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a section may change about its pipelines, without touching their code."""
+
+    lease: float | str | None = None
+    keep: float | str | None = None
+    attempts: int | None = None
+    backoff: tuple[float | str, float | str] | None = None
+    at_once: int | None = None
+    timeout: float | str | None = None
+    duplicate_alarm: float | None = None
+    lag_alarm: float | str | None = None
+
+
+class PipelineSettings(Overrides, frozen=True, kw_only=True):
+    """A section `[pipelines.NAME]`."""
+
+    use: str
+
+
+# ----- reading
+
+
+def nearest(start: Path | None = None) -> Configuration:
+    """Read the nearest `onefold.toml` upwards; without one there are only defaults."""
+    here = start or Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / FILE).is_file():
+            return read(folder / FILE)
+    return Configuration(here, Section("worker", {}), {}, {})
+
+
+def read(file: Path) -> Configuration:
+    """Read one file."""
+    import tomllib
+
+    try:
+        text = file.read_text("utf-8")
+        tables = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Misconfigured(f"{file} cannot be read: {error}") from error
+    return parsed(tables, text, file)
+
+
+def parsed(tables: Mapping[str, Any], text: str, file: Path) -> Configuration:
+    """Sort the tables of a file; the text tells on which line a setting stands."""
+    known("", tables, _TOP, str(file))
+    pipelines = _sections("pipelines", tables, text, file)
+    apps = _sections("apps", tables, text, file)
+    if both := sorted(pipelines.keys() & apps.keys()):
+        raise Misconfigured(
+            f"{file} has [pipelines.{both[0]}] and [apps.{both[0]}]: rename one, so that "
+            f"`onefold run {both[0]}` means one thing"
+        )
+    worker = _section("worker", tables.get("worker", {}), text, file)
+    return Configuration(file.parent, worker, pipelines, apps, file)
+
+
+def _sections(kind: str, tables: Mapping[str, Any], text: str, file: Path) -> dict[str, Section]:
+    found = tables.get(kind, {})
+    if not isinstance(found, dict):
+        raise Misconfigured(f"{kind} in {file} is no table: write [{kind}.NAME]")
+    return {name: _section(f"{kind}.{name}", table, text, file) for name, table in found.items()}
+
+
+def _section(title: str, table: object, text: str, file: Path) -> Section:
+    if not isinstance(table, dict):
+        raise Misconfigured(f"{title} in {file} is no table: write [{title}] and its settings below it")
+    return Section(title, {name: Value(one, _origin(text, title, name, file)) for name, one in table.items()})
+
+
+def _origin(text: str, title: str, name: str, file: Path) -> str:
+    line = line_of(text, title, name)
+    return f"{file}, line {line}" if line else str(file)
+
+
+def line_of(text: str, title: str, name: str) -> int | None:
+    """Say on which line a setting stands; None where it is written in a way we do not follow."""
+    inside = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+            inside = header[1].replace('"', "").replace("'", "")
+        elif inside == title and re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.]", line):
+            return number
+    return None
+
+
+# ----- checking
+
+
+def known(title: str, names: Iterable[str], allowed: Iterable[str], origin: str) -> None:
+    """Refuse names that mean nothing, with the nearest one that does."""
+    wanted = list(allowed)
+    for name in names:
+        if name not in wanted:
+            near = get_close_matches(name, wanted, 1)
+            hint = f"did you mean {near[0]}?" if near else f"these are known: {', '.join(wanted)}"
+            where = f"[{title}] has" if title else "there is"
+            raise Misconfigured(f"{where} no setting {name!r}: {hint} (from {origin})")
+
+
+def struct(kind: type[S], section: Section, folder: Path) -> S:
+    """Make a struct of a section's values; secrets are read now, and kept out of every error."""
+    title, values = section
+    fields = [field.name for field in msgspec.structs.fields(kind)]
+    for name, one in values.items():
+        known(title, [name], fields, one.origin)
+    plain = {name: _looked_up(one, f"{name} of [{title}]", folder) for name, one in values.items()}
+    try:
+        return msgspec.convert(plain, kind, dec_hook=_hook)
+    except msgspec.ValidationError as error:
+        raise Misconfigured(_told(str(error), section)) from None
+
+
+def _looked_up(given: Value, what: str, folder: Path) -> Any:
+    """Read what env: and file: name, also inside of lists and tables."""
+
+    def look(value: Any) -> Any:
+        if is_reference(value):
+            return resolved(value, f"{what} (from {given.origin})", folder)
+        if isinstance(value, list):
+            return [look(one) for one in value]
+        if isinstance(value, dict):
+            return {name: look(one) for name, one in value.items()}
+        return value
+
+    return look(given.value)
+
+
+def _hook(kind: type, value: Any) -> Any:
+    if kind is not Secret:
+        raise NotImplementedError(f"a setting cannot be a {kind.__name__}")
+    if not isinstance(value, Secret):
+        raise ValueError("It is written in the clear, write env:NAME or file:PATH instead")
+    return value
+
+
+def _told(problem: str, section: Section) -> str:
+    """Say what is wrong with a section in our words; the value itself may be a secret, and is left out."""
+    title, values = section
+    if missing := _MISSING.match(problem):
+        return f"[{title}] needs {missing['field']}: add it to {FILE}"
+    found = _AT.match(problem)
+    what, path = (found["what"], found["path"] or "") if found else (problem, "")
+    name = re.split(r"[.\[]", path, maxsplit=1)[0]
+    origin = values[name].origin if name in values else FILE
+    return f"{path or 'a setting'} of [{title}] is wrong: {what.replace('`', '')} (from {origin})"
+
+
+# ----- the worker's own settings
+
+
+def worker_settings(found: Configuration, flags: Mapping[str, Any]) -> tuple[WorkerSettings, Values]:
+    """Say how the worker behaves, and where each setting came from: a flag, the environment, or the file."""
+    values = {**found.worker.values, **_from_environment(), **_from_flags(flags)}
+    settings = struct(WorkerSettings, Section("worker", values), found.folder)
+    origin = values.get("grace", Value(None, DEFAULT)).origin
+    seconds(settings.grace, f"grace (from {origin})")
+    return settings, {
+        name: Value(getattr(settings, name), values[name].origin if name in values else DEFAULT)
+        for name in WorkerSettings.__struct_fields__
+    }
+
+
+def _from_environment() -> Values:
+    return {
+        name: Value(os.environ[variable], f"${variable}")
+        for name, variable in VARIABLES.items()
+        if os.environ.get(variable)
+    }
+
+
+def _from_flags(flags: Mapping[str, Any]) -> Values:
+    return {name: Value(value, f"--{name}") for name, value in flags.items() if value is not None}
