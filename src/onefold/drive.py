@@ -120,7 +120,11 @@ def run(flow: Flow[T], ports: Tapped) -> T:
         if not isinstance(call, Call):
             raise _not_a_call(call, flow)
         try:
-            reply, error = call.on(ports) if tap is None else _tapped(call, ports, tap), None
+            if tap is None:  # as `call.on` does, without a call of its own
+                reply = getattr(getattr(ports, call.port), call.name)(*call.args)
+            else:
+                reply = _tapped(call, ports, tap)
+            error = None
         except BaseException as raised:
             reply, error = None, raised
 
@@ -269,19 +273,18 @@ class Merged:
             self._renew()
         with self._lock:
             alone = self._line.lead_alone()
-        replies = self._alone(changes) if alone else self._in_line(changes)
+        if alone:  # nobody else asks: send at once, and then let those in who came meanwhile
+            try:
+                replies = self._store.swap(changes)
+            finally:
+                with self._lock:
+                    self._line.hand_on()
+        else:
+            replies = self._in_line(changes)
         if not of_others(changes, replies):
             return replies
         with self._lock:
             return self._sightings.judge(changes, replies, self._clock.monotonic())
-
-    def _alone(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        """Nobody else asks: send at once, and then let those in who came meanwhile."""
-        try:
-            return self._store.swap(changes)
-        finally:
-            with self._lock:
-                self._line.hand_on()
 
     def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
         turn = threading.Lock()
@@ -353,17 +356,18 @@ class AsyncMerged:
     async def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
         import asyncio
 
-        turn = asyncio.Event()
-        ask = Ask(changes, turn.set)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Called for the lead and again for the answer; one who was cancelled needs neither.
+        ask = Ask(changes, lambda: None if turn.done() else turn.set_result(None))
         self._line.enter(ask)
         await self._wait(ask, turn)
         if ask.open:
             await self._lead(ask)
         return ask.answer()
 
-    async def _wait(self, ask: Ask, turn: asyncio.Event) -> None:
+    async def _wait(self, ask: Ask, turn: asyncio.Future[None]) -> None:
         try:
-            await turn.wait()
+            await turn
         except BaseException:
             self._line.leave(ask)
             if ask.leads and ask.open:

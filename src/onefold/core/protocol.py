@@ -41,7 +41,7 @@ async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> l
     """
     sent = list(changes)
     answers = [Answer("unknown")] * len(sent)
-    asked = _by_id(sent)
+    asked = [0] if len(sent) == 1 else _by_id(sent)
     since = sent_at = await now() if leases else 0.0
     tries = 0
     while asked and tries < TRIES:
@@ -72,8 +72,6 @@ async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> l
 
 def _by_id(changes: Sequence[Change]) -> list[int]:
     """Say in which order to send changes: stores want them sorted."""
-    if len(changes) == 1:
-        return [0]
     return sorted(range(len(changes)), key=[change.key.id for change in changes].__getitem__)
 
 
@@ -124,7 +122,9 @@ async def acquire(bid: Bid, patience: Seconds = 0.0) -> Answer:
     pause, longest = POLL
     while True:
         [answer] = await claim([bid])
-        if answer.state == "won":
+        if answer.state == "won" and (
+            bid.window is not None or await now() >= stop_by(answer.since, bid.terms)
+        ):
             answer = await ready(bid, answer)
         while answer.state == "busy":
             left = until - await now() if patience else 0.0
@@ -232,7 +232,7 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
 
 def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge, leases: bool) -> Flow[list[Answer]]:
     """Ask the store about the changes; what is an answer already stays one."""
-    if not [verdict for verdict in first if isinstance(verdict, Answer)]:
+    if Answer not in map(type, first):
         return ask(cast("Sequence[Change]", first), judge, leases)
     return _ask_rest(first, judge, leases)
 

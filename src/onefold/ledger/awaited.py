@@ -259,7 +259,7 @@ class AsyncLedger:
 
     async def _run(self, flow: Flow[T]) -> T:
         try:
-            ports = self._open()
+            ports = self._ports or self._open()
         except BaseException:
             flow.close()
             raise
@@ -276,17 +276,23 @@ class AsyncLedger:
         if self._joined is not None:
             return await self._join(bid, way, self._joined)
         answer = await self._run(acquire(bid, way.wait))
+        if way.probe is not None:
+            answer = await self._probed(bid, way, way.probe, answer)
+        return self._claimed(bid, way, answer)
+
+    async def _probed(self, bid: Bid, way: Way, probe: Callable[[], Any], answer: Answer) -> Answer:
+        """Ask the probe about what is in doubt; claim again when it knew."""
         for _ in range(PROBES):
             entry = in_doubt(answer)
-            if entry is None or way.probe is None:
+            if entry is None:
                 break
-            told = way.probe()
+            told = probe()
             told, body = probe_answer(await told if inspect.isawaitable(told) else told)
             if told is None:
                 break
             await self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
             answer = await self._run(acquire(bid, way.wait))
-        return self._claimed(bid, way, answer)
+        return answer
 
     async def _join(self, bid: Bid, way: Way, joined: Joined) -> AsyncClaim:
         try:

@@ -245,16 +245,22 @@ class Ledger:
         if self._joined is not None:
             return self._join(bid, way, self._joined)
         answer = self._run(acquire(bid, way.wait))
+        if way.probe is not None:
+            answer = self._probed(bid, way, way.probe, answer)
+        return self._claimed(bid, way, answer)
+
+    def _probed(self, bid: Bid, way: Way, probe: Callable[[], Any], answer: Answer) -> Answer:
+        """Ask the probe about what is in doubt; claim again when it knew."""
         for _ in range(PROBES):
             entry = in_doubt(answer)
-            if entry is None or way.probe is None:
+            if entry is None:
                 break
-            told, body = probe_answer(way.probe())
+            told, body = probe_answer(probe())
             if told is None:
                 break
             self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
             answer = self._run(acquire(bid, way.wait))
-        return self._claimed(bid, way, answer)
+        return answer
 
     def _join(self, bid: Bid, way: Way, joined: Joined) -> Claim:
         try:

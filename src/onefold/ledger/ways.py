@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from secrets import token_hex
+from os import urandom
 from typing import Any, TypedDict, Unpack
 
 from onefold.core.claims import Bid, Ending
-from onefold.core.entry import EFFECTS, Effect
+from onefold.core.entry import EFFECTS, Effect, made
 from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds
@@ -54,16 +54,17 @@ class Way:
         """Make one attempt on a key, with a token of its own."""
         _check_scope(key.scope)
         mark = fingerprint(content) if content is not None else None
-        return Bid(key, token_hex(16), self.terms, self.effect, self.window, True, self._age(), mark)
+        age, token = self._age() if self.at else 0.0, urandom(16).hex()
+        return made(Bid, (key, token, self.terms, self.effect, self.window, True, age, mark, "", None))
 
     def bids(self, keys: Sequence[Key]) -> list[Bid]:
         """Make one attempt on each of many keys; the tokens are drawn together, because that is cheaper."""
         for scope in {key.scope for key in keys}:
             _check_scope(scope)
         terms, effect, window, age = self.terms, self.effect, self.window, self._age()
-        drawn = token_hex(16 * len(keys))
+        drawn = urandom(16 * len(keys)).hex()
         return [
-            Bid(key, drawn[at : at + 32], terms, effect, window, True, age)
+            made(Bid, (key, drawn[at : at + 32], terms, effect, window, True, age, None, "", None))
             for at, key in zip(range(0, len(drawn), 32), keys, strict=True)
         ]
 
