@@ -12,6 +12,9 @@ _SECRET = re.compile(rf"(?<=[?&;])({_SECRET_NAME})=[^&;\s'\"]*", re.IGNORECASE)
 # The path of a file may hold an @; anywhere else, whatever stands before the last one may be a password.
 _FILE_USER = re.compile(r"(sqlite://)[^/?#\s'\"]*@")
 _USER = re.compile(r"(?<![\w+.-])((?!sqlite:)[a-z][\w+.-]*://)[^\s'\"]*@", re.IGNORECASE)
+# Services of chains and chats put the key into the path: /v2/<key>, /bot<number>:<key>/sendMessage.
+_WEB = re.compile(r"\b(?:https?|wss?)://[^\s'\"?#]+", re.IGNORECASE)
+_PATH_KEY = re.compile(r"(?<=[^/]/)(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[\w.:~=%-]{20,}")
 HIDDEN = "***"
 
 
@@ -22,6 +25,7 @@ def scrubbed(text: str, url: str = "") -> str:
         text = text.replace(url, safe).replace(repr(url)[1:-1], safe)
     for pattern in (_FILE_USER, _USER):
         text = pattern.sub(rf"\1{HIDDEN}@", text)
+    text = _WEB.sub(lambda url: _PATH_KEY.sub(HIDDEN, url[0]), text)
     return _SECRET.sub(rf"\1={HIDDEN}", text)
 
 
