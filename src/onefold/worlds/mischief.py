@@ -20,6 +20,11 @@ Trick = Literal[
     "stale",  # an answer given before is given again
     "empty",  # a 200 with an empty list
     "garbage",  # a 200 whose body is no JSON
+    # On a stream, where a message takes the place of a request, as it does for cut-before, stall and garbage.
+    "drop",  # a message is never sent, and nobody is told
+    "repeat",  # a message is sent twice
+    "swap",  # a message is sent after the next one
+    "half-open",  # the line stays up, but nothing is sent or answered any more
 ]
 
 TRICKS: tuple[Trick, ...] = get_args(Trick)

@@ -1,0 +1,213 @@
+"""Records from a websocket: connect, subscribe, fetch what was missed, then listen until the line ends.
+
+A stream carries no history, so nothing of it is handed on before the back-fill is through: live messages
+wait in a bounded buffer meanwhile. One `read` is the life of one connection, and every life ends by an error
+that says why; the reader pauses and reads again. What was buffered is handed on before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any
+
+import anyio
+
+from onefold.core.backoff import Backoff
+from onefold.core.cursor import Cursor, start
+from onefold.core.endpoints import Picks, check_url
+from onefold.core.errors import Misconfigured
+from onefold.core.record import Broken, Fate, Page, Record
+from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
+from onefold.sources.websocket.live import Disconnected, Live, Message, Watch
+
+__all__ = ["Disconnected", "Websocket"]
+
+PAGE = 200
+"""How many live messages are handed on together."""
+
+RAW = 2_000
+"""How much of a message that cannot be read is kept."""
+
+Parsed = Record | Sequence[Record] | None
+Sent = Iterable[Any]
+
+
+class Websocket:
+    """Listens to a websocket, and reads by `backfill` what it missed.
+
+    `parse` gives the records of a message: one, several, or None for what is none; if it raises, the message
+    is set aside, and if it raises `Disconnected`, the connection is given up (a subscription was refused).
+    `backfill(cursor)` yields pages from the cursor on, inclusive, oldest first, up to the present. Without
+    it, what is sent while the line is down is never seen.
+    """
+
+    def __init__(
+        self,
+        url: str | Picks,
+        parse: Callable[[Message], Parsed],
+        *,
+        subscribe: Sent | Callable[[], Sent | Awaitable[Sent]] = (),
+        backfill: Callable[[Cursor], AsyncIterable[Page | Record]] | None = None,
+        again: Duration | None = None,
+        lag: Duration | None = None,
+        reach: Duration = "forever",
+        timed: bool = False,
+        ping: Duration = "20s",
+        silence: Duration = "forever",
+        keepalive: tuple[Duration, Message] | None = None,
+        buffer: int = 10_000,
+        largest: int = 1 << 20,
+        patience: Duration = "5m",
+        stable: Duration = "60s",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if isinstance(url, str):
+            check_url(url, ("ws", "wss"), private=True)
+        if type(buffer) is not int or buffer < 1 or type(largest) is not int or largest < 1:
+            raise Misconfigured(f"buffer is {buffer!r} and largest is {largest!r}: write 1 or more")
+        self.endpoints: Picks | None = None if isinstance(url, str) else url
+        self.timed = timed
+        self.lag: Seconds = 0.0 if lag is None else seconds(lag, "lag")
+        self.reach: Seconds | None = forever_or_seconds(reach, "reach")
+        self.repeats = backfill is not None
+        self.backoff = Backoff(stable=seconds(stable, "stable"))
+        self._url = url
+        self._parse = parse
+        self._subscribe = subscribe
+        self._backfill = backfill
+        self._again = self._settles(again)
+        self._patience = seconds(patience, "patience")
+        self._headers = dict(headers or {})
+        self._watch = Watch(
+            ping=seconds(ping, "ping"),
+            silence=forever_or_seconds(silence, "silence"),
+            keepalive=keepalive and (seconds(keepalive[0], "keepalive"), keepalive[1]),
+            buffer=buffer,
+            largest=largest,
+            # What cannot be had again is not dropped: the far side is made to wait instead.
+            waits=backfill is None,
+        )
+
+    def _settles(self, again: Duration | None) -> Seconds | None:
+        """Say how long after connecting history is read once more; by itself, as late as records may come."""
+        if again is not None:
+            return seconds(again, "again")
+        return self.lag if self.timed and self.lag and self._backfill else None
+
+    async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
+        """A stream hears nothing."""
+
+    async def read(self, cursor: Cursor) -> AsyncGenerator[Page, None]:
+        """Live through one connection."""
+        url = self._url if isinstance(self._url, str) else await self._url.pick()
+        began = time.monotonic()
+        trouble: str | None = None
+        live: Live | None = None
+        try:
+            live = await self._connected(url)
+            async with aclosing(self._pages(live, cursor)) as pages:
+                async for page in pages:
+                    yield page
+        except Exception as error:
+            trouble = str(error)
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                if live is not None:
+                    await live.close()
+            await self._report(url, trouble, time.monotonic() - began)
+
+    async def _connected(self, url: str) -> Live:
+        live = await Live.connect(url, self._headers, self._watch)
+        try:
+            given = self._subscribe() if callable(self._subscribe) else self._subscribe
+            for message in await given if inspect.isawaitable(given) else given:
+                await live.send(message if isinstance(message, str | bytes) else json.dumps(message))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await live.close()
+            raise
+        return live
+
+    async def _report(self, url: str, trouble: str | None, lasted: Seconds) -> None:
+        """Tell the pool how an address did; only one that lasted did well."""
+        if self.endpoints is None or (trouble is None and lasted < self.backoff.stable):
+            return
+        with anyio.move_on_after(2, shield=True):
+            await self.endpoints.tell(url, None if lasted >= self.backoff.stable else trouble)
+
+    # ----- what is handed on
+
+    async def _pages(self, live: Live, cursor: Cursor) -> AsyncGenerator[Page, None]:
+        since = Cursor(start(cursor, self.lag))
+        async with aclosing(self._missed(since)) as missed:
+            async for page in missed:
+                yield page
+        yield Page([])
+        again = None if self._again is None else live.since + self._again
+        while True:
+            messages = await live.take(PAGE, again)
+            if messages:
+                yield self._page(messages)
+            elif again is not None and time.monotonic() >= again:
+                # History may be behind the stream: what happened just before the subscription shows up late.
+                again = None
+                async with aclosing(self._missed(since)) as missed:
+                    async for page in missed:
+                        yield page
+                yield Page([])
+
+    async def _missed(self, since: Cursor) -> AsyncGenerator[Page, None]:
+        """Fetch what was missed; a back-fill that fails or hangs ends the connection with it."""
+        if self._backfill is None:
+            return
+        shown = aiter(self._backfill(since))
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._patience) as limit:
+                        one = await anext(shown)
+                except StopAsyncIteration:
+                    return
+                except Exception as error:
+                    said = f"nothing came for {self._patience:g} s" if limit.expired() else f"{error}"
+                    raise Disconnected(f"the back-fill failed: {type(error).__name__}: {said}") from error
+                page = one if isinstance(one, Page) else Page([one])
+                yield page._replace(more=True)
+        finally:
+            close = getattr(shown, "aclose", None)
+            if close:
+                with suppress(Exception):
+                    await close()
+
+    def _page(self, messages: Sequence[Message]) -> Page:
+        records: list[Record] = []
+        broken: list[Broken] = []
+        for message in messages:
+            try:
+                records += _records(self._parse(message))
+            except Disconnected:
+                raise
+            except Exception as error:  # the message is the outside's, and parse the caller's
+                broken.append(Broken(_text(message), f"{type(error).__name__}: {error}"))
+        return Page(records, broken=broken)
+
+
+def _records(parsed: Any) -> Sequence[Record]:
+    if parsed is None:
+        return []
+    records = [parsed] if isinstance(parsed, Record) else list(parsed)
+    for one in records:
+        if not isinstance(one, Record):
+            raise TypeError(f"parse gave {type(one).__name__}: give a Record, several, or None")
+    return records
+
+
+def _text(message: Message) -> str:
+    text = message if isinstance(message, str) else message.decode("utf-8", "replace")
+    return text[:RAW]

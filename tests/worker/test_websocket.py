@@ -1,0 +1,367 @@
+"""A websocket is listened to, watched, left and made again, and nothing that it missed stays missed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from onefold.core.cursor import Cursor
+from onefold.core.errors import Misconfigured
+from onefold.core.record import Page, Record
+from onefold.sources.websocket import Disconnected, Websocket
+from onefold.worlds.mischief import Mischief
+from onefold.worlds.stream import Events, Stream
+from tests.worker.stage import until
+
+SUBSCRIBE = [{"subscribe": "events"}]
+
+
+def parse(message: str | bytes) -> Record | None:
+    event = json.loads(message)
+    return None if "subscribed" in event else Record(event["id"], event, event["at"])
+
+
+def history(events: Events, page: int = 10) -> Callable[[Cursor], AsyncIterator[Page]]:
+    async def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        at = 0 if cursor.at is None else int(cursor.at)
+        while shown := events.since(at, page):
+            yield Page([Record(event["id"], event, event["at"]) for event in shown])
+            at += len(shown)
+
+    return backfill
+
+
+class Heard:
+    """What a source showed, collected until a condition holds."""
+
+    def __init__(self) -> None:
+        self.pages: list[Page] = []
+        self.error: Exception | None = None
+
+    @property
+    def ids(self) -> list[str]:
+        return [record.id for page in self.pages for record in page.records]
+
+    async def life(self, source: Websocket, cursor: Cursor | None = None) -> None:
+        """Live through one connection, to its end."""
+        try:
+            async with aclosing(source.read(cursor or Cursor())) as pages:
+                async for page in pages:
+                    self.pages.append(page)
+        except Disconnected as error:
+            self.error = error
+
+
+def listen(source: Websocket, stream: Stream, then: Callable[[Heard], Any], cursor: Any = None) -> Heard:
+    """Listen beside what happens: `then` runs in a thread once the line is up, then its end is awaited."""
+    heard = Heard()
+
+    async def both() -> None:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(heard.life, source, cursor)
+                await until(lambda: stream.connections > 0 or heard.error is not None)
+                await anyio.to_thread.run_sync(then, heard)
+
+    anyio.run(both)
+    return heard
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    anyio.run(until, condition)
+
+
+def test_what_is_sent_after_subscribing_is_heard_and_a_cut_line_says_so():
+    events = Events()
+
+    def then(heard: Heard) -> None:
+        for _ in range(300):
+            events.happen()
+        wait_for(lambda: len(heard.ids) == 300)
+        stream.spoil("cut-before")
+
+    with Stream(events) as stream:
+        heard = listen(Websocket(stream.url, parse, subscribe=SUBSCRIBE), stream, then)
+
+    assert heard.ids == [f"e{n}" for n in range(300)]
+    assert "cut" in str(heard.error)
+    assert json.loads(events.journal.of("subscribed")[0]["message"]) == SUBSCRIBE[0]
+
+
+def test_what_was_missed_comes_first_and_what_is_live_waits_for_it():
+    events = Events()
+    for _ in range(25):
+        events.happen()
+
+    def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        # Between subscribing and the first page of history, the stream goes on.
+        for _ in range(5):
+            events.happen()
+        return history(events)(cursor)
+
+    def then(heard: Heard) -> None:
+        wait_for(lambda: "e29" in heard.ids)
+        events.happen()
+        wait_for(lambda: "e30" in heard.ids)
+        stream.spoil("cut-before")
+
+    with Stream(events) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill, lag=3)
+        heard = listen(source, stream, then, Cursor(13))
+
+    assert heard.ids[:20] == [f"e{n}" for n in range(10, 30)]
+    assert set(heard.ids) == {f"e{n}" for n in range(10, 31)}
+    more = [page.more for page in heard.pages]
+    assert more[:3] == [True, True, False]
+    assert source.repeats
+
+
+def test_a_line_that_is_cut_during_the_back_fill_hands_on_what_came_until_then_and_no_sooner():
+    events = Events()
+    events.happen()
+    begun, released = threading.Event(), [False]
+
+    def then(heard: Heard) -> None:
+        begun.wait(5)
+        events.happen()
+        wait_for(lambda: stream.connections == 1)
+        stream.spoil("cut-before")
+        wait_for(lambda: stream.connections == 0)
+        assert heard.ids == ["e0"]
+        released[0] = True
+
+    async def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        yield Page([Record("e0", {}, 0)])
+        begun.set()
+        await until(lambda: released[0])
+
+    with Stream(events) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill)
+        heard = listen(source, stream, then)
+
+    assert heard.ids == ["e0", "e1"]
+    assert "cut" in str(heard.error)
+
+
+@pytest.mark.parametrize("fails", ["raises", "hangs"])
+def test_a_back_fill_that_fails_ends_the_connection_and_nothing_live_is_handed_on(fails):
+    events = Events()
+
+    async def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        await until(lambda: len(events.since(0)) > 0)
+        if fails == "hangs":
+            await anyio.sleep_forever()
+        if fails == "raises":
+            raise OSError("no route to history")
+        yield Page([])
+
+    with Stream(events) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill, patience=0.2)
+        heard = listen(source, stream, lambda heard: events.happen())
+
+    assert heard.pages == []
+    says = "no route to history" if fails == "raises" else "nothing came for 0.2 s"
+    assert says in str(heard.error)
+
+
+def test_history_is_read_once_more_when_late_records_have_had_their_time():
+    events = Events()
+    reads = []
+
+    def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        reads.append(cursor)
+        return history(events)(cursor)
+
+    def then(heard: Heard) -> None:
+        wait_for(lambda: len(reads) == 2)
+        events.happen()
+        wait_for(lambda: "e0" in heard.ids)
+        stream.spoil("cut-before")
+
+    with Stream(events) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill, again=0.1)
+        listen(source, stream, then, Cursor(5))
+
+    assert reads == [Cursor(5), Cursor(5)]
+
+
+def test_a_half_open_line_is_noticed_within_two_pings():
+    events = Events()
+    with Stream(events) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, ping=0.1)
+        heard = listen(source, stream, lambda heard: stream.spoil("half-open"))
+
+    assert "no answer to a ping for 0.1 s" in str(heard.error)
+
+
+def test_a_line_that_answers_but_says_nothing_is_noticed():
+    with Stream(Events()) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, ping=0.05, silence=0.3)
+        heard = listen(source, stream, lambda heard: None)
+
+    assert "nothing came for 0.3 s" in str(heard.error)
+
+
+def test_what_is_no_record_is_set_aside_and_the_line_lives_on():
+    events = Events()
+    mischief = Mischief(1, {"garbage": 1.0})
+
+    def then(heard: Heard) -> None:
+        events.happen()
+        wait_for(lambda: heard.ids == ["e0"])
+        stream.spoil("cut-before")
+
+    with Stream(events, mischief) as stream:
+        heard = listen(Websocket(stream.url, parse, subscribe=SUBSCRIBE), stream, then)
+
+    [broken] = [one for page in heard.pages for one in page.broken]
+    assert broken.raw == "<html>oops"
+    assert "JSONDecodeError" in broken.reason
+
+
+def test_a_parse_that_gives_no_record_is_told_so_and_one_that_gives_up_ends_the_line():
+    events = Events()
+
+    def wrong(message: str | bytes) -> Any:
+        if json.loads(message).get("id") == "e1":
+            raise Disconnected("the subscription was refused")
+        return [5]
+
+    def then(heard: Heard) -> None:
+        events.happen()
+        events.happen()
+
+    with Stream(events) as stream:
+        heard = listen(Websocket(stream.url, wrong, subscribe=SUBSCRIBE), stream, then)
+
+    assert all("give a Record" in one.reason for page in heard.pages for one in page.broken)
+    assert "refused" in str(heard.error)
+
+
+def test_a_message_that_is_too_large_ends_the_line_and_says_how_large_is_allowed():
+    events = Events()
+    with Stream(events) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, largest=1000)
+        heard = listen(source, stream, lambda heard: events.happen(text="x" * 2000))
+
+    assert "larger than 1000 bytes" in str(heard.error)
+
+
+def test_a_buffer_that_overflows_ends_the_line_and_everything_before_that_is_handed_on():
+    events = Events()
+    begun, released = threading.Event(), [False]
+
+    async def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        begun.set()
+        await until(lambda: released[0])
+        yield Page([])
+
+    def then(heard: Heard) -> None:
+        begun.wait(5)
+        for _ in range(50):
+            events.happen()
+        wait_for(lambda: stream.connections == 0)
+        released[0] = True
+
+    with Stream(events) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill, buffer=20)
+        heard = listen(source, stream, then)
+
+    assert "messages wait" in str(heard.error)
+    assert heard.ids == [f"e{n}" for n in range(len(heard.ids))]
+    assert 19 <= len(heard.ids) <= 50
+
+
+def test_a_slow_reader_without_history_makes_the_far_side_wait_and_loses_nothing():
+    events = Events()
+    heard = Heard()
+
+    def rested(enough: float) -> bool:
+        return len(heard.ids) > 5 or time.monotonic() > enough
+
+    async def slowly(source: Websocket) -> None:
+        async with aclosing(source.read(Cursor())) as pages:
+            async for page in pages:
+                heard.pages.append(page)
+                # Longer than two pings: a full buffer must not look like a dead line.
+                await until(partial(rested, time.monotonic() + 0.3))
+
+    async def main() -> None:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(
+                    slowly, Websocket(stream.url, parse, subscribe=SUBSCRIBE, buffer=2, ping=0.05)
+                )
+                await until(lambda: stream.connections == 1)
+                for _ in range(400):
+                    events.happen()
+                await until(lambda: len(heard.ids) == 400)
+                group.cancel_scope.cancel()
+
+    with Stream(events) as stream:
+        anyio.run(main)
+    assert heard.ids == [f"e{n}" for n in range(400)]
+
+
+def test_a_slow_reader_that_is_closed_by_the_far_side_is_told_its_code():
+    events = Events()
+    with Stream(events, backlog=5) as stream:
+        heard = listen(
+            Websocket(stream.url, parse, subscribe=SUBSCRIBE),
+            stream,
+            lambda heard: [events.happen() for _ in range(200)],
+        )
+
+    assert "code 1008 (slow consumer)" in str(heard.error)
+
+
+def test_a_message_is_said_again_and_again_to_keep_the_line_alive():
+    events = Events()
+    with Stream(events) as stream:
+
+        def then(heard: Heard) -> None:
+            wait_for(lambda: len(events.journal.of("heard")) >= 2)
+            stream.spoil("cut-before")
+
+        listen(Websocket(stream.url, parse, subscribe=SUBSCRIBE, keepalive=(0.02, "PING")), stream, then)
+    assert {line["message"] for line in events.journal.of("heard")} == {"PING"}
+
+
+def test_nobody_there_is_said_without_the_secrets_of_the_address():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        source = Websocket(f"ws://ann:hunter2@127.0.0.1:{port}/v2?apikey=hunter2", parse)
+        heard = Heard()
+        anyio.run(heard.life, source)
+
+    assert "cannot be connected" in str(heard.error)
+    assert "hunter2" not in str(heard.error)
+    assert heard.error is not None
+    assert heard.error.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"url": "http://example.org/feed"}, "ws://, wss://"),
+        ({"url": "ws://"}, "names no host"),
+        ({"url": "ws://[::1/feed"}, "is no URL"),
+        ({"buffer": 0}, "buffer is 0"),
+        ({"largest": True}, "largest is True"),
+        ({"ping": 0}, "ping is 0"),
+        ({"silence": -1}, "silence is -1"),
+    ],
+)
+def test_a_websocket_that_cannot_work_is_refused_when_it_is_made(change, says):
+    with pytest.raises(Misconfigured, match=says.replace("(", r"\(")):
+        Websocket(**{"url": "ws://127.0.0.1/feed", "parse": parse, **change})
