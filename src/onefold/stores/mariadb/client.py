@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import socket
 import ssl
 import threading
 from collections.abc import Sequence
@@ -64,9 +63,7 @@ class Link:
 
     def is_stale(self) -> bool:
         """Say whether the server has closed the connection, or says what nobody asked for."""
-        ready = select.poll()
-        ready.register(self.connection._sock, select.POLLIN)
-        return bool(ready.poll(0))
+        return _can_read(self.connection._sock)
 
     def close(self) -> None:
         with suppress(pymysql.MySQLError, OSError):
@@ -112,21 +109,24 @@ class AsyncLink:
             self.close()
 
     def is_stale(self) -> bool:
-        """Say whether the server has closed the connection."""
-        return bool(self.connection.closed or self.connection._reader.at_eof())
+        """The same; the event loop may not have had the time to hear of it."""
+        if self.connection.closed or self.connection._reader.at_eof():
+            return True
+        return _can_read(self.connection._writer.get_extra_info("socket"))
 
     def close(self) -> None:
         """Close without a farewell: nothing is awaited, so that a cancelled call can do so too."""
         self.connection.close()
 
     def abandon(self) -> None:
-        """End the session of a connection whose event loop may be closed, so that nothing can be awaited."""
-        writer = self.connection._writer
-        if writer is not None:
-            with suppress(OSError):
-                writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-        with suppress(RuntimeError):
-            self.close()
+        """Let go of a connection of another event loop, which may be closed, so that it closes nothing."""
+        if not self.connection.loop.is_closed():
+            self.connection.loop.call_soon_threadsafe(self.close)
+        elif writer := self.connection._writer:
+            with suppress(RuntimeError):
+                writer.close()
+            writer.transport._call_connection_lost(None)
+            self.connection._writer = None
 
 
 class Client:
@@ -245,7 +245,7 @@ class AsyncClient:
         with connecting(self.name):
             # The client's own limit ends when the socket is open, and the server may be silent then.
             async with asyncio.timeout(at.patience):
-                connection = await aiomysql.connect(**at.settings, **BEHAVIOUR, **how, db=at.database)
+                connection = await _dialled(**at.settings, **BEHAVIOUR, **how, db=at.database)
         link = AsyncLink(connection, self.name, at.timeout)
         try:
             await arun(settle_in(self._create, self.name), Clients(link))
@@ -253,6 +253,17 @@ class AsyncClient:
             link.close()
             raise
         return link
+
+
+async def _dialled(**how: Any) -> Any:
+    """Open a connection; one that is given up half-way is closed, which the client itself leaves open."""
+    connection = aiomysql.Connection(**how)
+    try:
+        await connection._connect()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 _INHERITED: list[object] = []
@@ -275,6 +286,12 @@ def _rows(connection: Any) -> list[Row]:
 
 def _has_more(connection: Any) -> bool:
     return bool(connection._result.has_next)
+
+
+def _can_read(socket: Any) -> bool:
+    ready = select.poll()
+    ready.register(socket, select.POLLIN)
+    return bool(ready.poll(0))
 
 
 def _is_broken(error: BaseException) -> bool:
