@@ -35,7 +35,8 @@ def main(args: Sequence[str]) -> int:
         return beside([*TORTURE, *args], {})
     try:
         with running(RECIPES[known.store]) as server, restarted(server) as command:
-            restart = ["--restart", command] if known.server_kills != "0" else []
+            killed = known.server_kills != "0" or "durability" in args
+            restart = ["--restart", command] if killed else []
             return beside([*TORTURE, *args, *restart], {f"{known.store.upper()}_URL": server.url})
     except (Missing, NotReady) as error:
         print(f"torture: {known.store}: {error}", file=sys.stderr)

@@ -99,9 +99,27 @@ def test_a_store_that_is_made_empty_first_is_found(tmp_path: Path):
     assert ended.number("wedged") == 2
 
 
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=slow)])
+def test_a_herd_has_one_winner(count: int, tmp_path: Path):
+    ended = Ended(tmp_path, "herd", "--count", str(count))
+
+    assert ended.code == 0, ended.text
+    assert (ended.number("won"), ended.number("busy")) == (1, count - 1)
+
+
+def test_workers_whose_clocks_are_hours_apart_do_nothing_twice_on_a_store_with_a_clock(tmp_path: Path):
+    ended = Ended(tmp_path, "clock", "--count", "1")
+    if ended.code == 2 and "needs libfaketime" in ended.errors:
+        pytest.skip(ended.errors.strip())
+
+    assert ended.code == 0, ended.text
+    assert ended.number("duplicated") == ended.number("done") == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["durability"], "give --restart"),
         (["kill", "--store", "memory"], "not shared between processes"),
         (["zombie", "--store", "sqlit"], "names no store"),
         (["kill", "--kills", "5"], "joined has 25 crash points"),

@@ -1,5 +1,6 @@
 """The tortures on stores that have a server: workers, zombies, the server itself, and the cable to it."""
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -137,3 +138,24 @@ def test_a_store_that_needs_a_server_says_so(tmp_path: Path):
 
     assert ended.code == 2
     assert "needs a server: give --url or $POSTGRESQL_URL; ./dev torture starts one" in ended.errors
+
+
+@slow
+@many_seconds
+def test_what_the_doctor_calls_safe_loses_nothing_when_the_server_is_killed(
+    store: str, with_its_own_server: Tortured
+):
+    ended = with_its_own_server("durability", "--kills", "2")
+
+    assert ended.code == 0, ended.text
+    # The first setting of every store is the one that the doctor has nothing against.
+    assert re.search(r"lost (\d+)", ended.lines[0]), ended.text
+    assert ended.lines[0].endswith("lost 0"), ended.text
+
+
+@slow
+def test_a_herd_has_one_winner_on_a_server(store: str, tortured: Tortured):
+    ended = tortured("herd", "--count", "2000")
+
+    assert ended.code == 0, ended.text
+    assert ended.number("won") == 1

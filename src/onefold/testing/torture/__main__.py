@@ -19,7 +19,7 @@ from typing import TextIO
 
 from onefold.core.entry import EFFECTS
 from onefold.core.errors import Misconfigured
-from onefold.testing.torture import births, kills, losses, zombies
+from onefold.testing.torture import births, clocks, durability, herds, kills, losses, zombies
 from onefold.testing.torture.places import place
 from onefold.testing.torture.worker import PLANTS, Site
 
@@ -91,6 +91,22 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument(
         "--plant", choices=births.PLANTS, default="none", help="make them wrongly, to see it found"
     )
+    _common(verb)
+    verb = verbs.add_parser("herd", help="let thousands claim one key at the same moment (reported)")
+    verb.set_defaults(run=_herd, plant="none")
+    verb.add_argument("--count", type=_positive, default=10_000, help="how many claimants (10000)")
+    verb.add_argument("--connections", type=_positive, default=16, help="over how many connections (16)")
+    _common(verb)
+    verb = verbs.add_parser(
+        "durability", help="kill the server and count what it lost, per setting (reported)"
+    )
+    verb.set_defaults(run=_durability, plant="none")
+    verb.add_argument("--kills", type=_positive, default=5, help="kills for each setting (5)")
+    verb.add_argument("--restart", metavar="COMMAND", help="kills the server and ends when it is back")
+    _common(verb)
+    verb = verbs.add_parser("clock", help="let workers contend whose clocks are hours apart (reported)")
+    verb.set_defaults(run=_clock, plant="none")
+    verb.add_argument("--count", type=_positive, default=5, help="how many keys (5)")
     _common(verb)
     return parser
 
@@ -186,6 +202,33 @@ def _birth(options: argparse.Namespace, folder: Path) -> int:
     _list({"wedged": found.wedged})
     _say(f"birth: {found}")
     return _judged(not found.wedged, f"birth --count {options.count}", options)
+
+
+def _herd(options: argparse.Namespace, folder: Path) -> int:
+    url = place(options.store).url(options.server, folder)
+    found = herds.herd(options.store, url, options.count, options.connections)
+    _say(f"herd: {found}")
+    return _judged(found.holds, f"herd --count {options.count}", options)
+
+
+def _durability(options: argparse.Namespace, folder: Path) -> int:
+    if not options.server or not options.restart:
+        raise Misconfigured("a server has to be killed: give --restart COMMAND; ./dev torture gives one")
+    url = place(options.store).url(options.server, folder)
+    with _progress("durability", options.kills) as progress:
+        restart = partial(_restart, options.restart)
+        found = durability.durability(options.store, url, options.kills, restart, progress)
+    for setting in found:
+        _say(f"durability: {setting}")
+    return 0
+
+
+def _clock(options: argparse.Namespace, folder: Path) -> int:
+    found = clocks.clocks(
+        options.store, place(options.store).url(options.server, folder), folder, options.count
+    )
+    _say(f"clock: {found}")
+    return 0
 
 
 def _list(findings: Mapping[str, Sequence[object]]) -> None:
