@@ -39,9 +39,6 @@ WIDTH = 64
 RECONNECT = 0.5
 """Seconds between attempts to reach a node that is down, while others are there."""
 
-_AGREED = ("look", "schema")
-"""Statements that read what was agreed; all others read and write what a majority of the replicas has."""
-
 
 class Link:
     """A session, and the statements that its servers know."""
@@ -88,7 +85,8 @@ class Link:
         with self._preparing:
             if name not in self._known:
                 prepared = self._session.prepare(self._texts[name])
-                if name in _AGREED:
+                if name == "look":
+                    # What was agreed, and not only what a majority of the replicas has been told of it.
                     prepared.consistency_level = ConsistencyLevel.SERIAL
                 self._known[name] = prepared
             return self._known[name]

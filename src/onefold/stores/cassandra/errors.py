@@ -33,6 +33,10 @@ class NoTable(Misconfigured):
     """A table does not exist."""
 
 
+class Full(Unreachable):
+    """A disk is full. Cassandra 5.0 then refuses plain writes, and goes on with lightweight transactions."""
+
+
 _SERIAL = (ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERIAL)
 
 _REFUSED = [
@@ -48,8 +52,8 @@ _REFUSED = [
     ),
     (
         r"disk usage",
-        Unreachable,
-        "refuses writes because a disk is full: {reason}; nothing was written: make room or add nodes",
+        Full,
+        "takes no more open entries because a disk is full: {reason}; make room or add nodes",
     ),
 ]  # fmt: skip
 """What a refusal means, by a part of its text: the server gives all of them one code."""

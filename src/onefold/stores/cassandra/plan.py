@@ -8,7 +8,7 @@ is told of an open entry that no list would show. Nothing is decided here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from onefold.core.entry import NOTHING, OPEN, UNKNOWN, Change, Entry, Reply, Seen, State, expired, stamped
@@ -17,6 +17,7 @@ from onefold.core.errors import Misconfigured, OnefoldError, Unanswered
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.cassandra import rows
+from onefold.stores.cassandra.errors import Full
 from onefold.stores.cassandra.rows import PARTS, Outcome, Row, Statement
 from onefold.stores.shells import on_client
 
@@ -105,8 +106,8 @@ class CassandraPlan:
         # Refused. If the write is there all the same, an earlier call made it whose answer was lost, and
         # perhaps the hint with it.
         if change.expected is not None:
-            mine = row is not None and row.get("version") == wanted.version
-            hint = [_hint(change.key, wanted)] if mine else []
+            perhaps_mine = row is not None and row.get("version") == wanted.version and wanted.state in OPEN
+            hint = [rows.listed(change.key, wanted.version)] if perhaps_mine else []
             return Step(UNKNOWN, [*hint, rows.look(change.key.id)])
         seen = self._seen(row, change.key.id, now)
         mine = seen.entry is not None and seen.entry.token == wanted.token
@@ -122,7 +123,9 @@ class CassandraPlan:
     async def _finish(self, ids: Sequence[bytes], steps: Sequence[Step], now: float) -> list[Reply]:
         """Ask all that is still to be asked, at once, and give the replies."""
         asked = [statement for step in steps for statement in step.then]
-        told: Iterator[Outcome] = iter(await on_client("execute_many", asked) if asked else ())
+        outcomes: Sequence[Outcome] = await on_client("execute_many", asked) if asked else ()
+        _raise_if_refused(asked, outcomes)
+        told = iter(outcomes)
         replies = []
         for id, step in zip(ids, steps, strict=True):
             reply = step.reply
@@ -254,6 +257,13 @@ def _raise_if_in_vain(outcomes: Sequence[Outcome]) -> None:
             raise error
     if errors and len(errors) == len(outcomes) and not any(isinstance(error, Unanswered) for error in errors):
         raise errors[0]
+
+
+def _raise_if_refused(asked: Sequence[Statement], outcomes: Sequence[Outcome]) -> None:
+    """Raise what keeps hints from being written: that it is unknown would be true, but no help."""
+    for statement, outcome in zip(asked, outcomes, strict=True):
+        if statement.name == "list" and isinstance(outcome, Misconfigured | Full):
+            raise outcome
 
 
 def _rows(outcome: Outcome) -> list[Row]:

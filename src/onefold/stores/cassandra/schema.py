@@ -14,7 +14,7 @@ from pathlib import Path
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.stores.cassandra.address import Address
 from onefold.stores.cassandra.errors import NoTable
-from onefold.stores.cassandra.rows import Outcome, Statement
+from onefold.stores.cassandra.rows import Outcome
 from onefold.stores.shells import on_client
 
 VERSION = 1
@@ -39,7 +39,7 @@ def _text(file: str) -> str:
 def statements(address: Address) -> dict[str, str]:
     """Return what is asked, by name, on the tables of this ledger."""
     text = _named(_text("statements.cql"), address.table)
-    return {name: _bare(body) for name, body in _NAMED.findall(text)}
+    return {name: _bare(body) for name, body in _NAMED.findall(text.replace("{version}", str(VERSION)))}
 
 
 def definitions(address: Address) -> list[str]:
@@ -59,10 +59,10 @@ def printable() -> str:
 
 async def prepare(create: bool, address: Address) -> None:
     """Make sure that the tables are there and are of this version, or say why they cannot be used."""
-    version = await schema_version()
+    version = await schema_version(address)
     if not version and create:
         await _make(address)
-        version = await schema_version()
+        version = await schema_version(address)
     if version > VERSION:
         raise Misconfigured(
             f"{address.name} was made by a newer Onefold (schema {version}, this one knows {VERSION}): "
@@ -72,9 +72,9 @@ async def prepare(create: bool, address: Address) -> None:
         raise Misconfigured(f"{address.name} has no ledger in it: a worker makes it when it first uses it")
 
 
-async def schema_version() -> int:
+async def schema_version(address: Address) -> int:
     """Return the version of the tables, 0 if there are none."""
-    [outcome] = await on_client("execute_many", [Statement("schema")])
+    outcome: Outcome = await on_client("query", statements(address)["schema"])
     if isinstance(outcome, NoTable):
         return 0
     if isinstance(outcome, OnefoldError):
@@ -84,13 +84,10 @@ async def schema_version() -> int:
 
 async def _make(address: Address) -> None:
     """Make the tables, and note their version last: who dies on the way has made none that count."""
-    for definition in definitions(address):
+    for definition in [*definitions(address), statements(address)["note"]]:
         outcome: Outcome = await on_client("define", definition)
         if isinstance(outcome, OnefoldError):
             raise outcome
-    [noted] = await on_client("execute_many", [Statement("note", [str(VERSION)])])
-    if isinstance(noted, OnefoldError):
-        raise noted
 
 
 def _named(text: str, table: Callable[[str], str]) -> str:
