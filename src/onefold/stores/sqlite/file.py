@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -24,7 +24,7 @@ from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.plan import Row
 
-P = ParamSpec("P")
+A = TypeVar("A")
 T = TypeVar("T")
 
 LOCK_TIMEOUT = 5.0
@@ -37,7 +37,7 @@ class Apsw:
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
         self._changes = connection.changes
-        self._execute = connection.cursor().execute
+        self._execute = self.do = connection.cursor().execute
 
     def rows(self, sql: str, bound: Sequence[Any] = ()) -> list[Row]:
         return self._execute(sql, bound).fetchall()
@@ -45,9 +45,6 @@ class Apsw:
     def change(self, sql: str, bound: Sequence[Any]) -> bool:
         self._execute(sql, bound)
         return self._changes() > 0
-
-    def do(self, sql: str) -> None:
-        self._execute(sql)
 
 
 class SqliteStore:
@@ -112,14 +109,14 @@ class SqliteStore:
     def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
-        def page(client: Apsw) -> tuple[Sequence[Found], str | None]:
-            now = self._clock()
+        def page(client: Apsw, now: float) -> tuple[Sequence[Found], str | None]:
             return plan.scan(client, scope, states, now if due else float("inf"), after, limit, now)
 
-        return self._on_file(page)
+        return self._on_file(page, self._clock())
 
     def close(self) -> None:
-        self._leave_parent()
+        if self._pid != os.getpid():
+            self._leave_parent()
         with self._lock:
             if self._client is not None:
                 self._client.connection.close()
@@ -127,24 +124,24 @@ class SqliteStore:
 
     def query(self, sql: str) -> list[Row]:
         """Read something about the file itself, for `doctor`."""
-        return self._on_file(lambda client: client.rows(sql))
+        return self._on_file(Apsw.rows, sql)
 
-    def _on_file(self, work: Callable[Concatenate[Apsw, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _on_file(self, work: Callable[[Apsw, A], T], asked: A) -> T:
         """Do work on the connection, one thread at a time; SQLite's errors become ours."""
-        self._leave_parent()
+        if self._pid != os.getpid():
+            self._leave_parent()
         with self._lock:
             try:
                 if self._client is None:
                     self._client = self._open()
-                return work(self._client, *args, **kwargs)
+                return work(self._client, asked)
             except apsw.Error as error:
                 raise _ours(error, str(self.path), self._lock_timeout) from error
 
     def _leave_parent(self) -> None:
         """After a fork, let the parent's connection and lock be, whatever state they were in."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._client)
-            self._forget()
+        _INHERITED.append(self._client)
+        self._forget()
 
     def _drop(self, client: Apsw) -> None:
         with suppress(apsw.Error):

@@ -5,7 +5,7 @@ that somebody else begins and commits. It compares versions and says what is sto
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from onefold.core.entry import NOTHING, OPEN, STATES, Change, Entry, Seen, State, due, made, stamped
@@ -36,20 +36,20 @@ def get(client: Client, keys: Sequence[Key], now: float) -> list[Seen]:
 
 def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
     """Try all changes inside a transaction that the caller has begun and will commit."""
-    return [_try(client, change, now) for change in changes]
+    write = client.change
+    return [_try(client, write, change, now) for change in changes]
 
 
-def _try(client: Client, change: Change, now: float) -> Seen:
-    key, expected = change.key, change.expected
-    if change.entry is None:
-        removed = client.change(_REMOVE, (key.id, expected, now))
-        return NOTHING if removed else _stored(client, key, now)
+def _try(client: Client, write: Callable[[str, Row], bool], change: Change, now: float) -> Seen:
+    key, expected, wanted, _, _, _ = change
+    if wanted is None:
+        return NOTHING if write(_REMOVE, (key.id, expected, now)) else _stored(client, key, now)
     if expected is None:
         entry = stamped(change, int(now * 1_000_000), now)
-        written = client.change(_INSERT, (key.id, key.scope, *entry, due(entry)))
+        written = write(_INSERT, (key.id, key.scope, *entry, due(entry)))
     else:
         entry = stamped(change, expected + 1, now)
-        written = client.change(_UPDATE, (*entry, due(entry), key.id, expected))
+        written = write(_UPDATE, (*entry, due(entry), key.id, expected))
     return made(Seen, (entry, 0.0, 0.0)) if written else _stored(client, key, now)
 
 
