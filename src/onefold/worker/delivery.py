@@ -16,12 +16,13 @@ from onefold.core.claims import Answer, Ending
 from onefold.core.entry import Effect
 from onefold.core.errors import Later, LostClaim, OnefoldError, Refused, Unreachable
 from onefold.core.ports import Sink
-from onefold.core.protocol import begin, claim, end, renew, stop_by
+from onefold.core.protocol import begin, end, renew, stop_by
 from onefold.core.record import Fate
 from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
+from onefold.worker.racing import RunnersUp, claim_raced, overtake
 from onefold.worker.secret import masked
 from onefold.worker.tally import Tally
 from onefold.worker.work import Attempt, Task, bid, is_kept, written
@@ -70,6 +71,8 @@ class Delivery:
         self._window: float | None = getattr(sink, "window", None)
         self._batch: int = 1 if self._effect == "one-shot" else int(getattr(sink, "batch", 1))
         self._prepare = getattr(sink, "prepare", None)
+        self._rivals = len(tally.sources) - 1
+        self._runners_up = RunnersUp()
         self._way = Way(self._effect, terms=terms, safe=tuple(getattr(sink, "safe", ())))
 
     async def run(self, tasks: Sequence[Task], age: Aged = lambda task: 0.0) -> list[Fate]:
@@ -89,7 +92,7 @@ class Delivery:
             fates.update((task.key.id, "open") for task in tasks)
             return
         bids = [bid(task, self.terms, self._effect, self._window, age(task)) for task in tasks]
-        answers = await arun(claim(bids), self._ports)
+        answers = await arun(claim_raced(bids, self._rivals), self._ports)
         won = []
         for task, one, answer in zip(tasks, bids, answers, strict=True):
             if answer.state == "won":
@@ -105,13 +108,14 @@ class Delivery:
         source = task.record.source
         match answer.state:
             case "done":
-                self.tally.repeated(task.record)
+                self.tally.done_before(task.key.id, task.record, answer.entry.source if answer.entry else "")
                 return "done"
             case "parked":
                 self.tally.add("parked", source)
                 return "parked"
             case _:
                 self.tally.add("busy", source)
+                self._runners_up.note(task, answer.entry)
                 return "kept" if is_kept(answer.entry) else "open"
 
     async def _act(self, won: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
@@ -225,6 +229,18 @@ class Delivery:
             self._drop(chunk)
         for one, how, answer in zip(chunk, endings, answers, strict=True):
             fates[one.key.id] = self._fate(one, how, answer)
+        if self._rivals:
+            await self._let_others_try(chunk, answers)
+
+    async def _let_others_try(self, chunk: Sequence[Attempt], answers: Sequence[Answer]) -> None:
+        """Give a key that failed to the source that came second with it; recovery then acts on it."""
+        second = [self._runners_up.take(one.key.id) for one in chunk]
+        found = [(task, answer.entry) for task, answer in zip(second, answers, strict=True) if task]
+        bids = [bid(task, self.terms, self._effect, self._window, 0.0) for task, _ in found]
+        try:
+            await arun(overtake(bids, [entry for _, entry in found], self._rivals), self._ports)
+        except OnefoldError as error:  # then the first one's record waits its time, and is tried again
+            log.warning("%s: %d records could not overtake others: %s", self.name, len(bids), error)
 
     def _ending(self, attempt: Attempt, result: Any | BaseException) -> Ending:
         if not isinstance(result, BaseException):
@@ -233,8 +249,9 @@ class Delivery:
         error = masked(f"{type(result).__name__}: {result}")
         level = logging.INFO if isinstance(result, Later) else logging.WARNING
         log.log(level, "%s: %s did not end well: %s", self.name, attempt.key, error)
+        later = isinstance(result, Later)
         note = result.note if isinstance(result, Later) else None
-        return how._replace(body=written(attempt.task._replace(error=error, note=note)))
+        return how._replace(body=written(attempt.task._replace(error=error, note=note, later=later)))
 
     def _fate(self, attempt: Attempt, how: Ending, answer: Answer) -> Fate:
         source = attempt.record.source

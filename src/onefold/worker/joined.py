@@ -17,12 +17,13 @@ from onefold.core.claims import Answer, Bid, Ending
 from onefold.core.entry import Effect
 from onefold.core.errors import Locked
 from onefold.core.ports import Claim
-from onefold.core.protocol import claim, end, note_failure
+from onefold.core.protocol import end, note_failure
 from onefold.core.record import Fate, Record
 from onefold.core.terms import Terms
 from onefold.drive import Ports, run
 from onefold.ledger.holding import kept
 from onefold.stores import join
+from onefold.worker.racing import claim_raced
 from onefold.worker.secret import masked
 from onefold.worker.tally import Tally
 from onefold.worker.work import Attempt, Task, bid, is_kept
@@ -57,6 +58,7 @@ class JoinedDelivery:
         self.tally = tally
         self.stopping = stopping
         self._alone = anyio.Lock()
+        self._rivals = len(tally.sources) - 1
 
     async def run(self, tasks: Sequence[Task], age: Callable[[Task], float]) -> list[Fate]:
         """Act on tasks; fates in their order."""
@@ -90,7 +92,7 @@ class JoinedDelivery:
         fates: dict[bytes, Fate] = {}
         with self.sink.transaction() as connection:
             ports = Ports(join(connection))
-            answers = run(claim(bids), ports)
+            answers = run(claim_raced(bids, self._rivals), ports)
             won = [
                 Attempt(one, answer, task)
                 for task, one, answer in zip(tasks, bids, answers, strict=True)
@@ -116,7 +118,7 @@ class JoinedDelivery:
                 self.tally.add("done", source)
                 return "done"
             case "done":
-                self.tally.repeated(task.record)
+                self.tally.done_before(task.key.id, task.record, answer.entry.source if answer.entry else "")
                 return "done"
             case "parked":
                 self.tally.add("parked", source)

@@ -14,6 +14,7 @@ from onefold.core.record import At, Record
 Count = Literal[
     "seen", "reread", "won", "duplicate", "busy", "parked", "filtered", "done", "refused", "failed",
     "in-doubt", "released", "lost", "unsettled", "taken-over", "broken", "gap", "retracted", "late",
+    "raced",
 ]  # fmt: skip
 
 RACE_WINDOW = 600.0
@@ -42,6 +43,14 @@ class Tally:
     def repeated(self, record: Record) -> None:
         """Count what was done before: a re-read of ours, if we went back for it, else a duplicate."""
         self.add("reread" if self.was_read(record) else "duplicate", record.source)
+
+    def done_before(self, key: bytes, record: Record, by: str) -> None:
+        """Count what the ledger knows as done; what another source won is no duplicate of this one's."""
+        self.race.take_back(key, record.source)
+        if by in self.sources and by != record.source and not self.was_read(record):
+            self.add("raced", record.source)
+        else:
+            self.repeated(record)
 
     def was_read(self, record: Record) -> bool:
         """Say whether we went back for a record ourselves; otherwise its source repeats itself."""
@@ -83,9 +92,10 @@ class Sighting(NamedTuple):
 class Race:
     """Which source of a pipeline showed each key first; remembered for a while, and in bounded number."""
 
-    def __init__(self, sources: tuple[str, ...], limit: int = 50_000) -> None:
+    def __init__(self, sources: tuple[str, ...], limit: int = 50_000, window: float = RACE_WINDOW) -> None:
         self._sources = frozenset(sources)
         self._limit = limit
+        self._window = window
         self._seen: OrderedDict[bytes, Sighting] = OrderedDict()
         self.first: Counter[str] = Counter()
         self.missed: Counter[str] = Counter()
@@ -94,7 +104,7 @@ class Race:
         """Return how far behind a source is with a key that another showed before; None if it is not."""
         if len(self._sources) < 2:
             return None
-        self._close(now)
+        self.close(now)
         known = self._seen.get(key)
         if known is None:
             self._seen[key] = Sighting(source, now, frozenset((source,)))
@@ -105,10 +115,20 @@ class Race:
         self._seen[key] = known._replace(by=known.by | {source})
         return now - known.at
 
-    def _close(self, now: float) -> None:
+    def take_back(self, key: bytes, source: str) -> None:
+        """Strike out a sighting that was no part of this race: the key had been done before it."""
+        known = self._seen.get(key)
+        if known is not None and known.by == {source}:
+            del self._seen[key]
+            self.first[source] -= 1
+
+    def close(self, now: float) -> None:
+        """Count who missed what, where the time to show it has run out."""
         while self._seen:
             key, oldest = next(iter(self._seen.items()))
-            if now - oldest.at < RACE_WINDOW and len(self._seen) < self._limit:
+            over = now - oldest.at >= self._window
+            if not over and len(self._seen) < self._limit:
                 return
             del self._seen[key]
-            self.missed.update(self._sources - oldest.by)
+            # What is forgotten only for want of room may still be shown.
+            self.missed.update(self._sources - oldest.by if over else ())

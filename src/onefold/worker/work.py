@@ -36,6 +36,8 @@ class Task(NamedTuple):
     """What went wrong at the last attempt."""
     note: Any = None
     """What the last attempt left to know, as plain JSON values."""
+    later: bool = False
+    """Whether the last attempt was told when to come again."""
 
 
 class Attempt:
@@ -103,6 +105,8 @@ def written(task: Task) -> str:
         text["error"] = task.error[:ERROR_LENGTH]
     if task.note is not None:
         text["note"] = task.note
+    if task.later:
+        text["later"] = True
     encoded = _ENCODER.encode(text)
     if len(encoded) > BODY_LIMIT:
         text["record"], text["cut"] = _fields(record, None), True
@@ -126,7 +130,7 @@ def read(key: Key, entry: Entry) -> Task | None:
             return None
         kept = Record(record["id"], record["body"], record["at"], record["source"], record.get("retracts"))
         named, error = text.get("for", ""), text.get("error", "")
-        return Task(key, kept, named, text.get("request"), error, text.get("note"))
+        return Task(key, kept, named, text.get("request"), error, text.get("note"), bool(text.get("later")))
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return None
 

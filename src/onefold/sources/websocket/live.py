@@ -7,6 +7,7 @@ we are too slow. It knows no record and fetches nothing.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Coroutine, Mapping
@@ -56,7 +57,7 @@ class Live:
     """An open connection. Everything that comes is buffered at once, so that pongs always get through."""
 
     def __init__(self, socket: ClientConnection, url: str, watch: Watch) -> None:
-        self.since = time.monotonic()
+        self.since = self._heard = time.monotonic()
         self._socket = socket
         self._url = url
         self._watch = watch
@@ -148,14 +149,21 @@ class Live:
                     message = await self._socket.recv()
             except TimeoutError:
                 raise self._because(f"nothing came for {self._watch.silence:g} s") from None
-            while self._is_full(message):
-                if not self._watch.waits:
-                    raise self._because(f"{len(self._buffer)} messages wait: what is read is too slow for it")
-                self._room.clear()
-                await self._room.wait()
+            if self._is_full(message):
+                await self._make_room(message)
+            self._heard = time.monotonic()
             self._buffer.append(message)
             self._bytes += len(message)
             self._came.set()
+
+    async def _make_room(self, message: Message) -> None:
+        if not self._watch.waits:
+            raise self._because(f"{len(self._buffer)} messages wait: what is read is too slow for it")
+        while self._is_full(message):
+            # While we let the far side wait, its pongs wait too.
+            self._heard = math.inf
+            self._room.clear()
+            await self._room.wait()
 
     def _is_full(self, message: Message) -> bool:
         if not self._buffer:
@@ -166,13 +174,13 @@ class Live:
         """Notice a far side that does not answer, within two intervals."""
         while True:
             await asyncio.sleep(self._watch.ping)
-            pong = await self._socket.ping()
+            pong, sent = await self._socket.ping(), time.monotonic()
             try:
                 async with asyncio.timeout(self._watch.ping):
                     await pong
             except TimeoutError:
-                # While we let the far side wait, its answer waits too.
-                if not self._is_full(b""):
+                # Whoever still sends is there, however busy it or we may be.
+                if self._heard < sent:
                     raise self._because(f"no answer to a ping for {self._watch.ping:g} s") from None
 
     async def _speak(self, every: Seconds, message: Message) -> None:
