@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
+from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from onefold.core.errors import Misconfigured
@@ -63,11 +63,9 @@ def address(url: str) -> Address:
 def _read(url: str) -> dict[str, Any]:
     try:
         return dict(parse_uri(url, validate=True, warn=False))
-    except ConfigurationError as error:
+    except (PyMongoError, ValueError, TypeError) as error:
         strange = re.match(r"Unknown option: (\w{1,40})", str(error))
-        told = f"has an unknown option {strange[1]}" if strange else "has options that do not fit together"
-    except (InvalidURI, PyMongoError, ValueError, TypeError, UnicodeError):
-        told = "cannot be read"
+        told = f"has an unknown option {strange[1]}" if strange else "cannot be read"
     # Not told which part: a password that is not escaped ends up in any of them.
     raise Misconfigured(
         f"the store's mongodb:// URL {told}: check hosts, ports and options, "
