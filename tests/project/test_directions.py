@@ -22,8 +22,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "drive": {"core"},
     "stores": {"core", "drive"},
-    "sources": {"core", "drive"},
-    "sinks": {"core", "drive"},
+    "tables": {"core"},
+    "sources": {"core", "drive", "tables"},
+    "sinks": {"core", "drive", "tables"},
     "ledger": {"core", "drive", "stores"},
     "worker": {"core", "drive", "ledger", "stores", "sources", "sinks"},
     "onefold": {"core", "drive", "ledger", "stores", "sources", "sinks", "worker", "version"},
@@ -60,6 +61,16 @@ SHARED: dict[str, set[str]] = {
     "anyio": MAY_IMPORT.keys() - {"core", "version", "apps"},
     "click": {"cli"},
     "rich": {"cli"},
+}
+
+# Packages that sources and sinks both need, who may not import each other: each part has one adapter.
+ONE_PER_PART = {"httpx2"}
+
+# Packages that more than one adapter needs, by the adapters that may; each keeps them to one file.
+BESIDE: dict[str, set[str]] = {
+    "apsw": {"onefold.stores.sqlite", "onefold.tables.sqlite"},
+    "psycopg": {"onefold.stores.postgresql", "onefold.tables.postgresql"},
+    "pymysql": {"onefold.stores.mariadb", "onefold.tables.mariadb"},
 }
 
 NOT_PRODUCTION = {"testing", "worlds"}
@@ -121,8 +132,11 @@ def scattered_clients(found: Iterable[Import]) -> Complaints:
             continue
         if each.top in SHARED:
             allowed = part(each.importer) in SHARED[each.top]
+        elif each.top in BESIDE:
+            allowed = adapter(each.importer) in BESIDE[each.top]
         else:
-            allowed = owners.setdefault(each.top, adapter(each.importer)) == adapter(each.importer)
+            owned = f"{part(each.importer)} {each.top}" if each.top in ONE_PER_PART else each.top
+            allowed = owners.setdefault(owned, adapter(each.importer)) == adapter(each.importer)
         if not allowed:
             complaints.append(str(each))
     return complaints
@@ -197,7 +211,10 @@ def planted(folder: Path, files: dict[str, str]) -> list[Import]:
         (stores_that_know_each_other, "stores/sql.py", "def late():\n    import onefold.stores.sqlite"),
         (scattered_clients, "ledger.py", "import apsw"),
         (scattered_clients, "stores/redis.py", "import apsw"),
+        (scattered_clients, "sinks/table.py", "import apsw"),
+        (wrong_directions, "tables/sqlite.py", "from onefold.stores import connect"),
         (scattered_clients, "worker/health.py", "from rich.table import Table"),
+        (scattered_clients, "sources/poll.py", "import httpx2"),
         (cycles, "core/other.py", "from onefold.core.third import x"),
         (cycles, "core/__init__.py", "from onefold.core.other import x\nfrom onefold.core.third import y"),
     ],
@@ -206,6 +223,7 @@ def test_a_planted_violation_is_found(rule, name, text, tmp_path):
     around = {
         "stores/memory.py": "",
         "stores/sqlite.py": "import apsw",
+        "sources/http.py": "import httpx2",
         "worlds/chain.py": "",
         "core/third.py": "from onefold.core.other import x\nfrom onefold.core import y",
     }
@@ -230,6 +248,8 @@ def test_a_planted_violation_is_found(rule, name, text, tmp_path):
         ("__init__.py", "from onefold.ledger import Ledger\nfrom onefold.version import __version__"),
         ("testing/contracts.py", "import pytest\nimport apsw"),
         ("stores/sqlite/joined.py", "import apsw"),
+        ("tables/sqlite.py", "import apsw\nfrom onefold.core.key import Key"),
+        ("sinks/web.py", "import httpx2"),
     ],
 )
 def test_what_is_allowed_raises_no_complaint(name, text, tmp_path):
@@ -239,6 +259,7 @@ def test_what_is_allowed_raises_no_complaint(name, text, tmp_path):
         "stores/memory.py": "",
         "stores/sqlite.py": "import apsw",
         "stores/redis/script.py": "",
+        "sources/web.py": "import httpx2",
         "version.py": "",
     }
     if name == "core/key.py":
