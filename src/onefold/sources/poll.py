@@ -1,0 +1,337 @@
+"""Records from the pages of a web feed, asked for again and again.
+
+One round is one chain of pages up to the present, from the cursor minus `lag` on. A newest-first feed is
+walked back to there and handed on oldest first, so that a crash in the middle abandons nothing. What the feed
+no longer shows becomes a gap; an answer that cannot be believed raises, and then the cursor stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import anyio
+
+from onefold.core.backoff import Backoff
+from onefold.core.cursor import Cursor, start
+from onefold.core.errors import Misconfigured
+from onefold.core.paging import (
+    Ask,
+    Chain,
+    Next,
+    Offset,
+    Paging,
+    Token,
+    gap_before,
+    gap_behind,
+    is_behind,
+    lowest,
+)
+from onefold.core.record import At, Broken, Fate, Gap, Page, Record
+from onefold.core.rows import UNITS, Field, Shape, Unit, records, rows_of, spelled
+from onefold.core.terms import Duration, Seconds, epoch, forever_or_seconds, seconds
+from onefold.core.wire import Unreadable
+from onefold.sources.web import Manners, Refusing, Web, built, followed, told
+
+if TYPE_CHECKING:
+    from onefold.sources.web import Client
+
+__all__ = ["Next", "Offset", "Poll", "Token"]
+
+log = logging.getLogger("onefold.sources")
+
+Order = Literal["newest-first", "oldest-first"]
+Vary = str | Callable[[float], Mapping[str, str]]
+
+HAND_ON = 500
+"""How many records are handed on at once."""
+
+BEYOND = frozenset({400, 404, 416, 422})
+"""How sites answer an offset that is larger than they like."""
+
+STALE = 3
+"""After so many rounds an answer that seems to be an old one is believed: rows may have been taken away."""
+
+SET_ASIDE = 10_000
+"""How many broken rows are remembered, so that a re-read does not complain again."""
+
+
+class _Shown(NamedTuple):
+    """One page of a feed: its rows that could be read, those of them that are new, and the broken."""
+
+    size: int
+    records: Sequence[Record]
+    new: Sequence[Record]
+    broken: Sequence[Broken]
+
+
+class Poll:
+    """Reads a feed of JSON pages.
+
+    `id` names a row and `at` says where it stands in time: names of fields, with dots for fields inside them,
+    or functions of the row. `unit` is what `at` counts; None for an order that is no time, as block numbers.
+    Rows of equal `at` may come in any number, but must keep their order while a chain of pages is read.
+    """
+
+    repeats = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        id: Field,
+        at: Field = "timestamp",
+        unit: Unit | None = "s",
+        rows: Field | None = None,
+        order: Order = "newest-first",
+        paging: Paging | None = None,
+        pages: int = 200,
+        every: Duration = 2,
+        lag: Duration | None = None,
+        reach: Duration = "forever",
+        since: At | datetime | None = None,
+        start: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        vary: Vary | None = None,
+        may_be_empty: bool = False,
+        most: int = 10_000,
+        timeout: Duration = 30,
+        body_limit: int = Manners().body_limit,
+        tries: int = Manners().tries,
+        backoff: tuple[Duration, Duration] = (0.5, 30),
+    ) -> None:
+        """Set a feed up.
+
+        `paging` says how its pages hang together, `pages` how many are read in a round, and `start` names the
+        parameter by which an oldest-first feed begins at a time. `since` is where the first round begins.
+        `vary` is a parameter that changes with every request, or a function of the time that gives
+        parameters, against caches on the way. `most` is how many records a round of a newest-first feed keeps
+        in memory. `may_be_empty` believes an empty answer where there were records before.
+        """
+        _check(order, unit, paging, pages, most)
+        manners = Manners(
+            seconds(timeout, "timeout"),
+            body_limit,
+            tries,
+            Backoff(seconds(backoff[0], "backoff"), seconds(backoff[1], "backoff")),
+        )
+        fixed = {name: str(value) for name, value in (params or {}).items()}
+        self._web = Web(built(url, fixed), headers or {}, manners)
+        self._shape = Shape(id, at, unit, rows)
+        self._order = order
+        self._paging = paging
+        self._pages = pages
+        self._every = seconds(every, "every")
+        self._since = epoch(since, "since") if isinstance(since, datetime) else since
+        self._start = start
+        self._vary = vary
+        self._may_be_empty = may_be_empty
+        self._most = self._room = most
+        self.timed = unit is not None
+        self.lag: Seconds = 0.0 if lag is None else seconds(lag, "lag")
+        self.reach: Seconds | None = forever_or_seconds(reach, "reach")
+        self._due = -math.inf
+        self._newest: At | None = None
+        self._doubts = 0
+        self._short_lag = False
+        self._set_aside: OrderedDict[int, None] = OrderedDict()
+
+    async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
+        """A feed does not want to know."""
+
+    async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
+        """Read one round, not before it is due."""
+        await anyio.sleep(max(self._due - time.monotonic(), 0))
+        self._due = time.monotonic() + self._every
+        async with self._web.client() as client:
+            round_ = self._newest_first if self._order == "newest-first" else self._oldest_first
+            page = Page(())
+            async for page in round_(client, cursor):
+                yield page._replace(broken=self._news(page.broken))
+                self._remember(page.broken)
+        if page.more:
+            self._due = -math.inf
+
+    # ----- newest first
+
+    async def _newest_first(self, client: Client, cursor: Cursor) -> AsyncIterator[Page]:
+        stop = self._stop(cursor)
+        chain = Chain(self._paging, self._pages)
+        kept: deque[Record] = deque(maxlen=self._room)
+        broken: list[Broken] = []
+        reached: At | None = None
+        found, behind = 0, False
+        while chain.ask and not behind:
+            shown = await self._page(client, chain, {})
+            if chain.read == 1:
+                self._believe(shown, cursor)
+            wanted = [one for one in shown.new if stop is None or one.at >= stop]
+            kept.extend(wanted)
+            found += len(wanted)
+            broken += shown.broken
+            reached = lowest(shown.records) if shown.records else reached
+            behind = is_behind(shown.records, stop)
+        gap = None if behind else gap_behind(cursor, self._since, reached, chain)
+        if gap is None:
+            self._tell_short_lag(stop, reached, chain)
+        more = found > len(kept)
+        self._make_room(kept, cursor, more)
+        for page in _handed_on(sorted(kept, key=_at), more):
+            yield page._replace(gap=gap, broken=broken)
+            gap, broken = None, []
+
+    def _make_room(self, kept: Sequence[Record], cursor: Cursor, more: bool) -> None:
+        """Keep more next time, if a tie or the lag is so large that what was kept leads no further."""
+        if not more:
+            self._room = self._most
+        elif cursor.at is not None and max(map(_at, kept)) <= cursor.at:
+            self._room *= 2
+            log.warning(
+                "%s has more records in its lag or in one tie than most=: keeping %d", self, self._room
+            )
+
+    def _believe(self, shown: _Shown, cursor: Cursor) -> None:
+        """Refuse a first page that is older than what was seen before: a cache, or a lie."""
+        known = max((at for at in (self._newest, cursor.at) if at is not None), default=None)
+        self._refuse_nothing(shown, known)
+        newest = max(map(_at, shown.records), default=None)
+        if newest is not None and known is not None and newest < known:
+            self._doubts += 1
+            if self._doubts <= STALE:
+                raise Unreadable(
+                    f"{self} shows nothing after {newest}, but {known} was seen before: a cache? see vary="
+                )
+            log.warning("%s shows nothing after %s any more, though %s was seen", self, newest, known)
+            return
+        self._doubts = 0
+        self._newest = newest if newest is not None else self._newest
+
+    def _tell_short_lag(self, stop: At | None, reached: At | None, chain: Chain) -> None:
+        """Say, once, that the feed shows the cursor but not the whole of the lag behind it."""
+        cut = chain.ended in ("budget", "cap") or (chain.ended == "end" and self._paging is None)
+        short = cut and stop is not None and reached is not None and reached > stop
+        if short and self.lag and not self._short_lag:
+            log.warning(
+                "%s shows less than its lag: what comes so late is missed (back to %s)", self, reached
+            )
+        self._short_lag = short
+
+    # ----- oldest first
+
+    async def _oldest_first(self, client: Client, cursor: Cursor) -> AsyncIterator[Page]:
+        stop = self._stop(cursor)
+        begin = {} if self._start is None or stop is None else {self._start: spelled(stop, self._shape.unit)}
+        chain = Chain(self._paging, self._pages)
+        highest = cursor.at
+        while chain.ask:
+            shown = await self._page(client, chain, begin)
+            gap = await self._first(client, shown, cursor, begin) if chain.read == 1 else None
+            wanted = [one for one in shown.new if stop is None or one.at >= stop]
+            highest = max((at for at in (highest, *map(_at, wanted)) if at is not None), default=None)
+            yield Page(wanted, gap, chain.ended != "end", shown.broken)
+        if chain.ended != "end" and highest == cursor.at:
+            raise Unreadable(
+                f"{self} shows {chain.read} pages that lead no further than {cursor.at}: "
+                "raise pages= or the limit of a page, or name the parameter start="
+            )
+
+    async def _first(
+        self, client: Client, shown: _Shown, cursor: Cursor, begin: Mapping[str, str]
+    ) -> Gap | None:
+        """Look at the first page: it must show the cursor. A gap is believed if it is seen twice."""
+        self._refuse_nothing(shown, cursor.at)
+        gap = gap_before(cursor, shown.records)
+        if gap is None:
+            return None
+        again = await self._page(client, Chain(self._paging, self._pages), begin)
+        if gap_before(cursor, again.records) != gap:
+            raise Unreadable(f"{self} gave two answers to one question: one of them is an old one")
+        return gap
+
+    # ----- pages
+
+    async def _page(self, client: Client, chain: Chain, begin: Mapping[str, str]) -> _Shown:
+        assert chain.ask is not None, "the caller looked"
+        url = self._url(chain.ask, begin)
+        try:
+            body, rows = await self._web.get(client, url, self._rows)
+        except Refusing as error:
+            if error.status not in BEYOND or chain.ask.offset == 0:
+                raise
+            log.warning("%s; what lies beyond is not shown", error)
+            chain.refuse()
+            return _Shown(0, (), (), ())
+        try:
+            good, broken = records(rows, self._shape, time.time())
+            return _Shown(len(rows), good, chain.take(body, len(rows), good), broken)
+        except Unreadable as error:
+            raise Unreadable(f"{self} cannot be believed: {error}") from None
+
+    def _rows(self, body: Any) -> tuple[Any, list[Any]]:
+        return body, rows_of(body, self._shape.rows)
+
+    def _url(self, ask: Ask, begin: Mapping[str, str]) -> str:
+        now = time.time()
+        match self._vary:
+            case None:
+                varied: Mapping[str, str] = {}
+            case str():
+                varied = {self._vary: str(time.time_ns())}
+            case _:
+                varied = {name: str(value) for name, value in self._vary(now).items()}
+        url = self._web.url if ask.link is None else followed(self._web.url, ask.link)
+        return built(url, {} if ask.link else begin, ask.params, varied)
+
+    def _stop(self, cursor: Cursor) -> At | None:
+        return self._since if cursor.at is None else start(cursor, self.lag)
+
+    def _refuse_nothing(self, shown: _Shown, known: At | None) -> None:
+        """Refuse an empty answer where there were records before, unless the feed may have let go of them."""
+        if shown.size or known is None or self._may_be_empty:
+            return
+        if self.reach is not None and self.timed and known < time.time() - self.reach:
+            return
+        raise Unreadable(f"{self} shows nothing, though there were records up to {known}: see may_be_empty=")
+
+    # ----- broken rows
+
+    def _news(self, broken: Sequence[Broken]) -> list[Broken]:
+        return [one for one in broken if hash(one) not in self._set_aside]
+
+    def _remember(self, broken: Sequence[Broken]) -> None:
+        """Note what the worker has taken; had it failed to, we would not come here."""
+        self._set_aside.update((hash(one), None) for one in broken)
+        while len(self._set_aside) > SET_ASIDE:
+            self._set_aside.popitem(last=False)
+
+    def __str__(self) -> str:
+        return told(self._web.url)
+
+
+def _at(record: Record) -> At:
+    return record.at
+
+
+def _handed_on(found: Sequence[Record], more: bool) -> list[Page]:
+    """Cut what was collected into pages; only the last one may say that this was the present."""
+    cuts = range(0, max(len(found), 1), HAND_ON)
+    return [Page(found[at : at + HAND_ON], more=more or at + HAND_ON < len(found)) for at in cuts]
+
+
+def _check(order: str, unit: str | None, paging: object, pages: int, most: int) -> None:
+    if order not in ("newest-first", "oldest-first"):
+        raise Misconfigured(f"order is {order!r}: write newest-first or oldest-first")
+    if unit is not None and unit not in (*UNITS, "iso"):
+        raise Misconfigured(f"unit is {unit!r}: write one of {', '.join(UNITS)}, iso, or None")
+    if paging is not None and not isinstance(paging, Offset | Token | Next):
+        raise Misconfigured(f"paging is {paging!r:.80}: write Offset(…), Token(…), Next(…) or None")
+    if isinstance(paging, Offset) and paging.limit < 2:
+        raise Misconfigured(f"Offset has a limit of {paging.limit}: a page must hold 2 rows or more")
+    if pages < 1 or most < 1:
+        raise Misconfigured(f"pages is {pages} and most is {most}: write 1 or more")

@@ -1,0 +1,67 @@
+"""Reads stand-in feeds through real workers, and takes the account from the feed's own journal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from onefold.core.documents import OWN
+from onefold.core.record import Record
+from onefold.core.terms import Terms
+from onefold.drive import Inline
+from onefold.sinks.function import Function
+from onefold.sources.poll import Poll
+from onefold.stores.memory import MemoryStore
+from onefold.worker import Pipeline, Worker
+from onefold.worlds.feed import Feed
+from onefold.worlds.journal import Journal
+from onefold.worlds.site import Site
+
+TERMS = Terms(lease=2, backoff=(0.02, 0.1))
+
+
+def polled(site: Site, feed: Feed, **more: Any) -> Poll:
+    """Set a source up that reads a feed, quickly."""
+    quick: dict[str, Any] = {"id": "id", "every": 0.001, "backoff": (0.001, 0.01), "timeout": 5}
+    order = "newest-first" if feed.newest_first else "oldest-first"
+    return Poll(site.url + feed.path, **{**quick, "order": order, **more})
+
+
+def pipeline(source: Any, journal: Journal, **more: Any) -> Pipeline:
+    """Let every record be written into the journal of the world in which it happens."""
+
+    async def act(record: Record) -> None:
+        journal.note("acted", id=record.id)
+
+    given = {"key": lambda record: record.id, "sink": Function(act, effect="keyed"), "terms": TERMS, **more}
+    return Pipeline("feed", {"poll": source}, **given)
+
+
+def read_all(source: Any, feed: Feed, store: MemoryStore, until: Callable[[], bool] = lambda: True) -> None:
+    """Read to the present, and again until no more rows come; then once more, for what came at the end."""
+    last = False
+    while not last:
+        last = not feed.is_growing and until()
+        Worker([pipeline(source, feed.journal)], store=Inline(store), once=True).run()
+
+
+def acted(journal: Journal) -> Counter[str]:
+    return Counter(line["id"] for line in journal.of("acted"))
+
+
+def exist(journal: Journal) -> set[str]:
+    return {line["id"] for line in journal.of("exists")}
+
+
+def gaps(store: MemoryStore) -> list[Any]:
+    """List the gaps that the worker wrote down."""
+    import json
+
+    found, _ = store.scan(f"{OWN}gaps", ("free",), False, None, 100)
+    return [json.loads(seen.entry.body) for _, seen in found if seen.entry and seen.entry.body]
+
+
+def parked(store: MemoryStore) -> list[Any]:
+    found, _ = store.scan("feed.broken", ("parked",), False, None, 1000)
+    return [seen.entry.body for _, seen in found if seen.entry]
