@@ -116,7 +116,7 @@ class Claim(Protocol):
 class Source(Protocol):
     """Reads. It never claims and never stores its cursor: the worker does both.
 
-    Beside these, a source may say `finite = True` (a read that ends is the end of it),
+    Beside these, a source may have `aclose()`, and say `finite = True` (a read that ends is the end of it),
     `timed = True` (its order values are seconds since 1970), and have a `backoff` (how long to wait
     before it is read again after it raised).
     """
@@ -148,7 +148,8 @@ class Sink(Protocol):
 
     Beside these, a sink may have `batch` (how many items it takes at once, 1 if it says nothing),
     `window` (how long the far side of a keyed effect remembers a key), `prepare(claim, record)` (the
-    request to store before it is sent), and `probe(claim, record)` (did an attempt in doubt happen?).
+    request to store before it is sent), `probe(claim, record)` (did an attempt in doubt happen?), and
+    `aclose()`, awaited when the worker ends.
     """
 
     @property

@@ -77,7 +77,9 @@ class Delivery:
 
     async def run(self, tasks: Sequence[Task], age: Aged = lambda task: 0.0) -> list[Fate]:
         """Act on tasks; fates in their order. Raises only if the store cannot be asked."""
-        first = {task.key.id: task for task in reversed(tasks)}
+        first: dict[bytes, Task] = {}
+        for task in tasks:  # in their order: a queue is to be begun at its head
+            first.setdefault(task.key.id, task)
         fates: dict[bytes, Fate] = {}
         unique = list(first.values())
         for at in range(0, len(unique), CLAIMS):

@@ -103,8 +103,21 @@ class Worker:
             await self._all(ports, signals)
         finally:
             with anyio.move_on_after(5, shield=True):
+                await self._close_ends()
                 await merged.close()
         return self._code()
+
+    async def _close_ends(self) -> None:
+        """Let sources and sinks go of their connections, which belong to this event loop."""
+        for pipeline in self.pipelines:
+            for end in (*pipeline.sources.values(), pipeline.sink, pipeline.undo):
+                close = getattr(end, "aclose", None)
+                if close is None:
+                    continue
+                try:
+                    await close()
+                except Exception as error:  # one that cannot be closed must not keep the others open
+                    log.warning("%s: %s was not closed: %s", pipeline.name, type(end).__name__, error)
 
     def _connected(self) -> AsyncStore:
         if self._store is not None and not isinstance(self._store, str):
