@@ -1,0 +1,132 @@
+"""A mail server on loopback, in threads: it takes mail, refuses some, and hangs up where it is told to.
+
+The journal has a line for every mail that is delivered. It speaks as much SMTP as a client needs, no TLS.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from contextlib import suppress
+from email import message_from_bytes
+from email.policy import default
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from types import TracebackType
+from typing import Literal
+
+from onefold.worlds.journal import Journal
+
+Stage = Literal["greeting", "mail", "rcpt", "data", "text"]
+Fault = tuple[Stage, int | Literal["cut-before", "cut-after"]]
+"""Where something goes wrong, and how: a reply by its code, or the line cut before or after it happened."""
+
+
+class SmtpWorld:
+    """Delivers mail into its journal. Faults are used up one by one, each at its stage."""
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
+        self.faults: deque[Fault] = deque()
+        self.connections = 0
+        self._lock = threading.Lock()
+        self._server = _server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), name="onefold-smtp", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        return f"smtp+plain://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def delivered(self) -> Counter[str]:
+        """What arrived, by Message-ID; more than 1 is a double."""
+        return Counter(line["id"] for line in self.journal.of("mail"))
+
+    def __enter__(self) -> SmtpWorld:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def fault(self, stage: Stage) -> int | str | None:
+        """Say what goes wrong at a stage, if anything."""
+        with self._lock:
+            if self.faults and self.faults[0][0] == stage:
+                return self.faults.popleft()[1]
+        return None
+
+    def deliver(self, sender: str, to: list[str], raw: bytes) -> None:
+        message = message_from_bytes(raw, policy=default)
+        facts = {"id": message["Message-ID"], "subject": message["Subject"], "headers": list(message.keys())}
+        body = message.get_body(("plain",))
+        text = body.get_content() if body else ""
+        self.journal.note("mail", sender=sender, to=to, text=text, **facts)
+
+
+def _server(world: SmtpWorld) -> ThreadingTCPServer:
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            world.connections += 1
+            with suppress(ConnectionError, _Cut):
+                self._say("greeting", "220 stand-in ready")
+                self._talk()
+
+        def _say(self, stage: Stage, fine: str) -> bool:
+            """Answer at a stage; True if all is well."""
+            wrong = world.fault(stage)
+            if isinstance(wrong, str):
+                raise _Cut
+            self._line(fine if wrong is None else f"{wrong} no")
+            return wrong is None
+
+        def _line(self, text: str) -> None:
+            self.wfile.write(text.encode() + b"\r\n")
+
+        def _talk(self) -> None:
+            sender, to = "", list[str]()
+            while line := self.rfile.readline():
+                verb, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
+                match verb.upper():
+                    case "EHLO" | "HELO":
+                        self._line("250 stand-in")
+                    case "MAIL" if self._say("mail", "250 ok"):
+                        sender, to = _path(rest), []
+                    case "RCPT" if self._say("rcpt", "250 ok"):
+                        to.append(_path(rest))
+                    case "DATA" if self._say("data", "354 go on"):
+                        self._take(sender, to)
+                    case "QUIT":
+                        return self._line("221 bye")
+                    case "MAIL" | "RCPT" | "DATA":
+                        pass
+                    case _:
+                        self._line("502 what?")
+            return None
+
+        def _take(self, sender: str, to: list[str]) -> None:
+            lines = []
+            while (line := self.rfile.readline()) not in (b".\r\n", b""):
+                lines.append(line[1:] if line.startswith(b".") else line)
+            wrong = world.fault("text") if line else "cut-before"
+            if wrong is None or wrong == "cut-after":
+                world.deliver(sender, to, b"".join(lines))
+            if isinstance(wrong, str):
+                raise _Cut
+            self._line("250 taken" if wrong is None else f"{wrong} no")
+
+    server = ThreadingTCPServer(("127.0.0.1", 0), Handler, bind_and_activate=True)
+    server.daemon_threads = True
+    return server
+
+
+class _Cut(Exception):
+    """Hang up without a word."""
+
+
+def _path(rest: str) -> str:
+    return rest[rest.find("<") + 1 : rest.find(">")]

@@ -1,0 +1,96 @@
+"""A stage for sinks: claims without a ledger, and pipelines of scripted records into a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import anyio
+
+from onefold.core.key import Key
+from onefold.core.record import Record
+from onefold.core.terms import Terms
+from onefold.stores.memory import MemoryStore
+from onefold.worker import Pipeline, Worker
+from tests.worker.stage import QUICK, Feed, run_until
+
+SCOPE = "stage"
+PATIENT = Terms(lease=2, backoff=(0.01, 0.05), attempts=50)
+
+
+class Won(NamedTuple):
+    """A claim as a sink sees it."""
+
+    key: Key
+    token: str = "t1"
+    fence: int = 1
+    lost: bool = False
+    name: str = ""
+    request: Any = None
+
+
+def records(count: int, **body: Any) -> list[Record]:
+    return [Record(f"r{n}", {"n": n, **body}, n) for n in range(count)]
+
+
+def put_one(sink: Any, record: Record, name: str = "") -> Any:
+    """Let a sink act on one record as a delivery would: prepare, put, close."""
+
+    async def main() -> Any:
+        claim = Won(Key(SCOPE, record.id), name=name)
+        try:
+            if getattr(sink, "prepare", None):
+                claim = claim._replace(request=await sink.prepare(claim, record))
+            [answer] = await sink.put([(claim, record)])
+        except Exception as error:
+            return error
+        finally:
+            if hasattr(sink, "aclose"):
+                await sink.aclose()
+        return answer
+
+    return anyio.run(main)
+
+
+def worker(shown: Sequence[Record], sink: Any, store: Any, **more: Any) -> Worker:
+    feed = Feed(shown, finite=False)
+    settings = {"sources": {"feed": feed}, "key": lambda r: r.id, "sink": sink, "terms": QUICK, **more}
+    return Worker([Pipeline(SCOPE, **settings)], store=store)
+
+
+def entry(store: Any, *parts: str) -> Any:
+    [seen] = store.get([Key(SCOPE, *parts)])
+    return seen.entry
+
+
+def states(store: MemoryStore, count: int) -> dict[str, int]:
+    """Count how records stand, by state, with why."""
+    found: dict[str, int] = {}
+    for n in range(count):
+        one = entry(store, f"r{n}")
+        word = "absent" if one is None else one.why or one.state
+        found[word] = found.get(word, 0) + 1
+    return found
+
+
+def settled(store: MemoryStore, count: int) -> Callable[[], bool]:
+    """Say, when asked, whether every record is done or parked."""
+
+    def condition() -> bool:
+        return not states(store, count).keys() & {"absent", "free", "held"}
+
+    return condition
+
+
+__all__ = [
+    "PATIENT",
+    "QUICK",
+    "Won",
+    "entry",
+    "put_one",
+    "records",
+    "run_until",
+    "settled",
+    "states",
+    "worker",
+]
