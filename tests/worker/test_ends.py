@@ -16,7 +16,7 @@ def test_effects_begin_in_the_order_in_which_records_were_shown():
     async def act(record):
         begun.append(record.id)
 
-    shown = records(*range(300))
+    shown = records(*range(100))
     Worker([pipeline(Feed(shown), FarSide(), sink=Function(act), at_once=1)], store=awaited).run()
 
     assert begun == [record.id for record in shown]
