@@ -44,12 +44,11 @@ class Sightings:
 
 def of_others(changes: Sequence[Change], replies: Sequence[Reply]) -> list[int]:
     """Say which replies show a claim of somebody else's."""
-    return [
-        at
-        for at, (change, reply) in enumerate(zip(changes, replies, strict=True))
-        if reply is not UNKNOWN
-        and (stored := reply.entry) is not None
-        and stored.state == "held"
-        and (wanted := change.entry) is not None
-        and stored.token != wanted.token
-    ]
+    found = []
+    for at, reply in enumerate(replies):
+        if reply is UNKNOWN or (stored := reply.entry) is None or stored.state != "held":
+            continue
+        wanted = changes[at].entry
+        if wanted is not None and stored.token != wanted.token:
+            found.append(at)
+    return found

@@ -30,6 +30,7 @@ from onefold.ledger.holding import (
     in_doubt,
     mark_name,
     only_plain,
+    outcome,
     probe_answer,
     received,
     resolved,
@@ -164,9 +165,10 @@ class AsyncLedger:
     async def _call(
         self, bid: Bid, way: Way, fn: Callable[[], Awaitable[Any]], returns: Any = None
     ) -> Outcome:
-        claim = await self._acquire(bid, way)
-        if not claim.won:
-            return claim.outcome(return_type(fn) if returns is None else returns)
+        answer = await self._acquire(bid, way)
+        if answer.state != "won":
+            return outcome(bid.key, answer, return_type(fn) if returns is None else returns)
+        claim = self._claimed(bid, way, answer)
         async with claim:
             value = await self._cancelled_if_lost(claim, fn)
             await claim.settle(value)
@@ -185,7 +187,10 @@ class AsyncLedger:
     def claim(self, key: Key, **how: Unpack[How]) -> Claiming:
         """Try to become the one who acts on a key. Losing is told by the claim's state, not raised."""
         checked = way(how, self._joined is not None)
-        return Claiming(partial(self._acquire, checked.bid(key, checked.content), checked))
+        return Claiming(partial(self._claim, checked.bid(key, checked.content), checked))
+
+    async def _claim(self, bid: Bid, way: Way) -> AsyncClaim:
+        return self._claimed(bid, way, await self._acquire(bid, way))
 
     async def claim_many(self, keys: Sequence[Key], **how: Unpack[How]) -> list[AsyncClaim]:
         """Claim many keys in one round trip; claims in the order of the keys. A repeated key is an error.
@@ -272,13 +277,13 @@ class AsyncLedger:
             self._heart.add(claim.pulse)
         return claim
 
-    async def _acquire(self, bid: Bid, way: Way) -> AsyncClaim:
+    async def _acquire(self, bid: Bid, way: Way) -> Answer:
         if self._joined is not None:
-            return await self._join(bid, way, self._joined)
+            return await self._join(bid, self._joined)
         answer = await self._run(acquire(bid, way.wait))
         if way.probe is not None:
             answer = await self._probed(bid, way, way.probe, answer)
-        return self._claimed(bid, way, answer)
+        return answer
 
     async def _probed(self, bid: Bid, way: Way, probe: Callable[[], Any], answer: Answer) -> Answer:
         """Ask the probe about what is in doubt; claim again when it knew."""
@@ -294,19 +299,19 @@ class AsyncLedger:
             answer = await self._run(acquire(bid, way.wait))
         return answer
 
-    async def _join(self, bid: Bid, way: Way, joined: Joined) -> AsyncClaim:
+    async def _join(self, bid: Bid, joined: Joined) -> Answer:
         try:
             joined.mark(mark_name(bid))
         except Locked:
-            return self._claimed(bid, way, Answer("busy"))
+            return Answer("busy")
         try:
             answer = await self._run(acquire(bid))
         except Locked:
             joined.go_back(mark_name(bid))
-            return self._claimed(bid, way, Answer("busy"))
+            return Answer("busy")
         if answer.state != "won":
             joined.keep(mark_name(bid))
-        return self._claimed(bid, way, answer)
+        return answer
 
     async def _finish(self, claim: AsyncClaim, ending: Ending, receipt: Any) -> None:
         """Write how a claim ended; raise if that is not how it stands now."""

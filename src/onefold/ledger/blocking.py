@@ -28,6 +28,7 @@ from onefold.ledger.holding import (
     in_doubt,
     mark_name,
     only_plain,
+    outcome,
     probe_answer,
     received,
     resolved,
@@ -143,9 +144,10 @@ class Ledger:
         return self._call(checked.bid(key, checked.content), checked, fn)
 
     def _call(self, bid: Bid, way: Way, fn: Callable[[], Any], returns: Any = None) -> Outcome:
-        claim = self._acquire(bid, way)
-        if not claim.won:
-            return claim.outcome(return_type(fn) if returns is None else returns)
+        answer = self._acquire(bid, way)
+        if answer.state != "won":
+            return outcome(bid.key, answer, return_type(fn) if returns is None else returns)
+        claim = self._claimed(bid, way, answer)
         with claim:
             value = fn()
             claim.settle(value)
@@ -156,7 +158,8 @@ class Ledger:
     def claim(self, key: Key, **how: Unpack[How]) -> Claim:
         """Try to become the one who acts on a key. Losing is told by the claim's state, not raised."""
         checked = way(how, self._joined is not None)
-        return self._acquire(checked.bid(key, checked.content), checked)
+        bid = checked.bid(key, checked.content)
+        return self._claimed(bid, checked, self._acquire(bid, checked))
 
     def claim_many(self, keys: Sequence[Key], **how: Unpack[How]) -> list[Claim]:
         """Claim many keys in one round trip; claims in the order of the keys. A repeated key is an error.
@@ -241,13 +244,13 @@ class Ledger:
             self._heart.add(claim.pulse)
         return claim
 
-    def _acquire(self, bid: Bid, way: Way) -> Claim:
+    def _acquire(self, bid: Bid, way: Way) -> Answer:
         if self._joined is not None:
-            return self._join(bid, way, self._joined)
+            return self._join(bid, self._joined)
         answer = self._run(acquire(bid, way.wait))
         if way.probe is not None:
             answer = self._probed(bid, way, way.probe, answer)
-        return self._claimed(bid, way, answer)
+        return answer
 
     def _probed(self, bid: Bid, way: Way, probe: Callable[[], Any], answer: Answer) -> Answer:
         """Ask the probe about what is in doubt; claim again when it knew."""
@@ -262,19 +265,19 @@ class Ledger:
             answer = self._run(acquire(bid, way.wait))
         return answer
 
-    def _join(self, bid: Bid, way: Way, joined: Joined) -> Claim:
+    def _join(self, bid: Bid, joined: Joined) -> Answer:
         try:
             joined.mark(mark_name(bid))
         except Locked:
-            return self._claimed(bid, way, Answer("busy"))
+            return Answer("busy")
         try:
             answer = self._run(acquire(bid))
         except Locked:
             joined.go_back(mark_name(bid))
-            return self._claimed(bid, way, Answer("busy"))
+            return Answer("busy")
         if answer.state != "won":
             joined.keep(mark_name(bid))
-        return self._claimed(bid, way, answer)
+        return answer
 
     def _finish(self, claim: Claim, ending: Ending, receipt: Any) -> None:
         """Write how a claim ended; raise if that is not how it stands now."""

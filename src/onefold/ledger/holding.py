@@ -116,12 +116,6 @@ class Holding:
             _CURRENT.reset(self._context)
             self._context = None
 
-    def outcome(self, returns: Any) -> Outcome:
-        """Tell the caller why the effect did not run."""
-        if self.state == "done" and self.entry:
-            return Outcome("done", decode(self.key, self.entry, returns), self.entry)
-        return Outcome("parked" if self.state == "parked" else "busy", None, self.entry, self.wait)
-
 
 _CURRENT: ContextVar[Holding | None] = ContextVar("onefold_claim", default=None)
 
@@ -134,6 +128,16 @@ def current_claim() -> Holding:
             "no claim is running here: call this inside a protected function or a claim's block"
         )
     return holding
+
+
+def outcome(key: Key, answer: Answer, returns: Any) -> Outcome:
+    """Tell the caller why the effect did not run."""
+    state, entry = answer.state, answer.entry
+    if state == "done" and entry:
+        return Outcome("done", decode(key, entry, returns), entry)
+    if state == "mismatch":
+        raise Mismatch(key)
+    return Outcome("parked" if state == "parked" else "busy", None, entry, answer.wait)
 
 
 def _shown(answer: Answer) -> Literal["won", "done", "busy", "parked"]:
