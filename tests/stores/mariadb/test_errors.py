@@ -16,6 +16,7 @@ from onefold.stores import connect, ddl
 from onefold.stores.mariadb.client import judged
 from onefold.stores.mariadb.plan import BEGIN, COMMIT
 from tests.servers.mariadb import connected
+from tests.stores.callers import WAITING
 from tests.stores.mariadb.ledgers import (
     PASSWORD,
     Blocking,
@@ -258,7 +259,7 @@ def test_a_deadlock_is_a_definite_no_and_the_connection_goes_on(opened, mariadb_
 def waiting(url: str) -> int:
     """Count the transactions that wait for a row."""
     with connected(url) as cursor:
-        cursor.execute("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+        cursor.execute(WAITING["mariadb"])
         return int(cursor.fetchone()[0])
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +15,9 @@ from onefold.stores.postgresql.client import AsyncClient, Client
 from onefold.stores.postgresql.plan import PostgresPlan
 from tests.servers.fixtures import OwnServer
 from tests.servers.server import Launched
+from tests.stores.callers import Caller, option
+
+__all__ = ["Awaited", "Blocking", "Caller", "inserts", "launched", "option", "token"]
 
 PASSWORD = "only-for-tests"
 
@@ -66,33 +68,6 @@ class Awaited:
     def close(self) -> None:
         self._runner.run(self._await(self.store.close()))
         self._runner.close()
-
-
-class Caller:
-    """A caller's own connection: how it does things, and commits."""
-
-    def __init__(self, connection: Any, do: Callable[[str], Any]) -> None:
-        self.connection = connection
-        self.do = do
-
-    def commit(self) -> None:
-        self.connection.commit()
-
-    def rollback(self) -> None:
-        self.connection.rollback()
-
-    def insert(self, number: int) -> str:
-        self.do(f"INSERT INTO flats VALUES ({number})")
-        return f"flat {number}"
-
-    def setting(self, name: str) -> str:
-        [value] = self.do(f"SHOW {name}").fetchone()
-        return str(value)
-
-
-def option(url: str, **settings: object) -> str:
-    """Add settings of a session to a URL that has some."""
-    return url + "".join(quote(f" -c{name}={value}", safe="") for name, value in settings.items())
 
 
 def inserts(keys: Iterable[Key], **fields: Any) -> list[Change]:
