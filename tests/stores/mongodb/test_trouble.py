@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -22,6 +24,7 @@ from onefold.testing.contract.words import entry
 pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
 
 from onefold.stores.mongodb import aconnect, connect
+from onefold.stores.shells import Blocking
 from tests.servers.server import Launched
 from tests.stores.mongodb.ledgers import NEW, Server, claims, keys, stored, tokens
 
@@ -88,6 +91,24 @@ def test_a_server_that_is_not_there_is_told_awaited():
         await store.close()
 
     asyncio.run(main())
+
+
+def test_threads_do_not_wait_for_one_another_while_no_server_is_found():
+    """Each waits as long as it would alone; one after another, they would wait twelve times that."""
+    url = f"mongodb://127.0.0.1:{free_port()}/?serverSelectionTimeoutMS=1000"
+    with closing(connect(url)) as store, ThreadPoolExecutor(12) as pool:
+        started = time.monotonic()
+        told = list(pool.map(lambda _: refused(store), range(12)))
+        waited = time.monotonic() - started
+
+    assert all("cannot be reached" in each for each in told)
+    assert waited < 6.0
+
+
+def refused(store: Blocking) -> str:
+    with pytest.raises(Unreachable) as raised:
+        store.get([NEW])
+    return str(raised.value)
 
 
 def test_a_server_that_comes_back_is_used_again_and_knows_what_it_acknowledged(own):

@@ -85,6 +85,7 @@ def test_a_name_that_a_service_looks_up_names_the_same_kind_of_store():
         ("mongodb://ann:hidden@db/local", "the database local is the server's own"),
         ("mongodb+srv://ann:hidden@db.example.org/admin", "the database admin is the server's own"),
         ("mongodb://ann:hidden@db/shop?w=0", "w=0 in the store's mongodb:// URL lets no write be answered"),
+        ("mongodb+srv://ann:hidden@db.example.org/shop?w=0", "w=0"),
         ("mongodb://ann:hidden@db/shop?retries=5", "has an unknown option retries"),
         ("mongodb://ann:hidden@db/shop?w", "cannot be read"),
         ("mongodb://ann:hidden@db/shop?journal=perhaps", "cannot be read"),

@@ -45,6 +45,8 @@ class Address(NamedTuple):
 
 def address(url: str) -> Address:
     """Read `mongodb://[user:password@]host[:port][,host…][/database][?option=…]`, or mongodb+srv://."""
+    if re.search(r"[?&]w=0(&|$)", url, re.IGNORECASE):
+        raise Misconfigured("w=0 in the store's mongodb:// URL lets no write be answered: leave it out")
     if url.startswith("mongodb+srv:"):
         # What it stands for is asked of the name service, by the driver, when the store is first used.
         hosts, database, options = _by_service(url)
@@ -52,8 +54,6 @@ def address(url: str) -> Address:
         read = _read(url)
         hosts = ",".join(_host(*node) for node in read["nodelist"])
         database, options = _database(read), {name.lower() for name in read["options"]}
-        if str(read["options"].get("w")) == "0":
-            raise Misconfigured("w=0 in the store's mongodb:// URL lets no write be answered: leave it out")
     if database in _LOCAL:
         raise Misconfigured(f"the database {database} is the server's own: name another in the store's URL")
     defaults = {name: value for name, value in DEFAULTS.items() if name.lower() not in options}

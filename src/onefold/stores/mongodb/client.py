@@ -127,11 +127,12 @@ class Client:
         self._leave_parent()
         with self._lock:
             link = self._link = self._link or Link(self.address)
-            if not self._ready:
-                with unreached(self.name):
-                    run(prepare(self._create, self.name), Clients(link))
-                self._ready = True
-            return link
+        if not self._ready:
+            # Not behind the lock: while no server is found, threads must not wait for one another's patience.
+            with unreached(self.name):
+                run(prepare(self._create, self.name), Clients(link))
+            self._ready = True
+        return link
 
 
 class AsyncClient:
@@ -157,8 +158,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         self._come_home()
-        async with self._lock:
-            link, self._link, self._ready = self._link, None, False
+        link, self._link, self._ready = self._link, None, False
         if link is not None:
             await link.close()
 
@@ -171,17 +171,16 @@ class AsyncClient:
             if self._home[0] != os.getpid():
                 _INHERITED.append(self._link)
             # One of another loop cannot be closed from here: that loop may be closed itself.
-            self._home, self._link, self._lock, self._ready = home, None, asyncio.Lock(), False
+            self._home, self._link, self._ready = home, None, False
 
     async def _reach(self) -> AsyncLink:
         self._come_home()
-        async with self._lock:
-            link = self._link = self._link or AsyncLink(self.address)
-            if not self._ready:
-                with unreached(self.name):
-                    await arun(prepare(self._create, self.name), Clients(link))
-                self._ready = True
-            return link
+        link = self._link = self._link or AsyncLink(self.address)
+        if not self._ready:
+            with unreached(self.name):
+                await arun(prepare(self._create, self.name), Clients(link))
+            self._ready = True
+        return link
 
 
 _INHERITED: list[object] = []
