@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
-import pytest
 
 from onefold.core.cursor import Cursor
 from onefold.core.documents import save
-from onefold.core.record import Page, Record
+from onefold.core.record import Page
 from onefold.drive import Ports, run
 from onefold.sources.function import Function as Reads
 from onefold.worker import Worker
@@ -61,29 +60,6 @@ def test_how_far_a_source_had_been_read_is_forgotten_once_it_is_there_again():
     assert (position(back), read_before(back)) == ((Cursor(20), 4), 100)
     assert halfway == {"at": 50, "generation": 4, "read_before": 100}
     assert moved(halfway, Cursor(100), 4, {}) == {"at": 100, "generation": 4}
-
-
-# ----- reading once
-
-
-@pytest.mark.parametrize("finite", [True, False])
-def test_a_worker_that_reads_once_ends_when_every_source_was_read_to_its_present(finite: bool):
-    _, awaited = store()
-    far = FarSide()
-
-    code = Worker([pipeline(Feed(records(*range(250)), finite=finite), far)], store=awaited, once=True).run()
-
-    assert code == 0
-    assert len(far.happened) == 250
-
-
-def test_a_worker_that_reads_once_gives_a_failing_source_up_and_says_so():
-    _, awaited = store()
-
-    def read(cursor: Cursor) -> list[Record]:
-        raise OSError("no such host")
-
-    assert Worker([pipeline(Reads(read), FarSide())], store=awaited, once=True).run() == 1
 
 
 # ----- how far behind

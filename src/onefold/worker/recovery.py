@@ -41,10 +41,13 @@ class Recovery:
         shortest, longest = LOOKS
         self._pause = min(max(min(terms.backoff[0], terms.lease / 3), shortest), longest)
         self._probe = getattr(acting.pipeline.sink, "probe", None)
+        self._last = False
+        self._rest: anyio.CancelScope | None = None
 
     async def run(self) -> None:
         """Look, act, rest; a store that is away is asked again after a rest."""
         while not self._stopping.is_set():
+            last = self._last
             try:
                 for scope in self._acting.scopes:
                     await self._due(scope)
@@ -52,8 +55,17 @@ class Recovery:
                     await self._in_doubt()
             except OnefoldError as error:
                 log.warning("%s: looking for due work failed: %s", self._acting.pipeline.name, error)
-            with anyio.move_on_after(self._pause * random.uniform(0.75, 1.25)):
-                await self._stopping.wait()
+            if last:
+                return
+            with anyio.move_on_after(self._pause * random.uniform(0.75, 1.25)) as self._rest:
+                if not self._last:
+                    await self._stopping.wait()
+
+    def finish(self) -> None:
+        """Look once more, for all that is due now, and end."""
+        self._last = True
+        if self._rest is not None:
+            self._rest.cancel()
 
     async def _due(self, scope: str) -> None:
         async for found in self._pages(scope, ("free", "held")):

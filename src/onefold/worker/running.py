@@ -144,18 +144,24 @@ class Worker:
         self.readers = []
         stop = self._stop
         assert stop is not None
-        async with anyio.create_task_group() as recovering:
-            async with anyio.create_task_group() as reading:
-                recovering.start_soon(self._end_reading, readings)
-                for pipeline in self.pipelines:
-                    acting = Acting(pipeline, ports, heart, self.tallies[pipeline.name], self._is_stopping)
-                    recovering.start_soon(Recovery(acting, ports, stop).run)
-                    for name in pipeline.sources:
-                        reader = Reader(acting, name, ports, self.name, self._is_stopping, self.once)
-                        self.readers.append(reader)
-                        readings.append(anyio.CancelScope())
-                        reading.start_soon(reader.run, readings[-1])
-            # Every source has ended, or we are stopping: what is still under way here is recovery alone.
+        recoveries: list[Recovery] = []
+        async with anyio.create_task_group() as ending:
+            ending.start_soon(self._end_reading, readings)
+            async with anyio.create_task_group() as recovering:
+                async with anyio.create_task_group() as reading:
+                    for pipeline in self.pipelines:
+                        tally = self.tallies[pipeline.name]
+                        acting = Acting(pipeline, ports, heart, tally, self._is_stopping)
+                        recoveries.append(Recovery(acting, ports, stop))
+                        recovering.start_soon(recoveries[-1].run)
+                        for name in pipeline.sources:
+                            reader = Reader(acting, name, ports, self.name, self._is_stopping, self.once)
+                            self.readers.append(reader)
+                            readings.append(anyio.CancelScope())
+                            reading.start_soon(reader.run, readings[-1])
+                # Every source has ended, or we are stopping: what is due in entries is done before the end.
+                for recovery in recoveries:
+                    recovery.finish()
             self.stop()
 
     def _is_stopping(self) -> bool:
