@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from onefold import Key, Ledger
 from onefold.cli.codes import MEANING, Code
 from onefold.cli.reference import pages, reference
-from tests.cli.stage import Cli, failed, in_doubt
+from tests.cli.shop import open_shop
+from tests.cli.stage import Cli, command, failed, in_doubt, ledger, process
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/commands.md"
 PAGES = dict(pages())
@@ -26,17 +29,30 @@ def test_the_help_of_every_command_has_one_example(path: str):
     assert f"{example} ".startswith(f"{path} ")
 
 
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a worker ran, with a ledger that has something of everything."""
+    folder = tmp_path_factory.mktemp("shop")
+    open_shop(folder)
+    subprocess.run(command("run", "prices", "--once"), cwd=folder, check=True, capture_output=True)
+    put = ["settings", "put", "whales.subscribers", "subscribers.json", "--by", "ann"]
+    subprocess.run(command(*put), cwd=folder, check=True, capture_output=True)
+    return folder
+
+
 @pytest.mark.store("sqlite")
 @pytest.mark.parametrize("path", PAGES)
-def test_the_example_of_every_command_works(cli: Cli, book: Ledger, path: str):
-    make = failed if path == "onefold retry" else in_doubt
-    make(book, Key("charges", "A-17"))
+def test_the_example_of_every_command_works(here: Path, shop: Path, path: str):
+    shutil.copytree(shop, here, dirs_exist_ok=True)
+    book = ledger()
+    (failed if path == "onefold retry" else in_doubt)(book, Key("charges", "A-17"))
+    book.close()
     [example] = examples(PAGES[path])
 
-    asks = path in ("onefold resolve", "onefold retry")
-    result = cli(*shlex.split(example)[1:], *(["-y"] if asks else []))
+    asks = path in ("onefold resolve", "onefold retry", "onefold cursors set", "onefold settings put")
+    result = process(*shlex.split(example)[1:], *(["-y"] if asks else []))
 
-    assert result.exit_code in (Code.FINE, Code.PERSON), result.output
+    assert result.returncode in (Code.FINE, Code.PERSON), result.stderr
     assert result.stdout
 
 

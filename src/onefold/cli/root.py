@@ -8,11 +8,16 @@ from onefold.cli.frame import Root
 from onefold.version import __version__
 
 COMMANDS = {
+    "run": "onefold.cli.run:run",
     "status": "onefold.cli.status:status",
     "list": "onefold.cli.listing:list_",
     "why": "onefold.cli.why:why",
     "resolve": "onefold.cli.decisions:resolve",
     "retry": "onefold.cli.decisions:retry",
+    "cursors": "onefold.cli.cursors:cursors_",
+    "sources": "onefold.cli.sources:sources",
+    "settings": "onefold.cli.settings:settings",
+    "apps": "onefold.cli.apps:apps",
     "store": "onefold.cli.store:store",
     "doctor": "onefold.cli.doctor:doctor",
     "version": "onefold.cli.versions:version",
@@ -22,7 +27,7 @@ COMMANDS = {
 @click.group("onefold", cls=Root, late=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="onefold %(version)s")
 def onefold() -> None:
-    """Look at a ledger, and decide what only a person can decide.
+    """Run workers, look at a ledger, and decide what only a person can decide.
 
     The store is the one given by --store, else $ONEFOLD_STORE, else `store` in the nearest
     onefold.toml upwards, else ./onefold.db. Looking never creates a store. Times are UTC.

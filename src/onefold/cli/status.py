@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from onefold.cli import pipelines
 from onefold.cli.codes import Code
 from onefold.cli.facts import iso, key_json, silent
 from onefold.cli.frame import Asked, Command, asked
@@ -37,10 +38,11 @@ class Tally:
 
 @dataclass
 class Account:
-    """What a ledger holds: a tally per scope, and the entry that has been parked longest."""
+    """What a ledger holds: a tally per scope, its pipelines, and the entry that has been parked longest."""
 
     done_counted: bool = False
     scopes: dict[str, Tally] = field(default_factory=dict)
+    pipelines: list[pipelines.PipelineLine] = field(default_factory=list)
     oldest: tuple[Key, Entry] | None = None
 
     def add(self, found: Iterable[Found]) -> None:
@@ -65,8 +67,8 @@ class Account:
 
 
 def read_account(store: Opened, done_too: bool, scope: str | None = None) -> Account:
-    """Count what a store holds."""
-    account = Account(done_too)
+    """Count what a store holds, and read what workers wrote of their pipelines."""
+    account = Account(done_too, pipelines=pipelines.read_pipelines(store))
     for entries in store.found(scope, STATES if done_too else OPEN):
         account.add(entries)
     return account
@@ -88,6 +90,7 @@ def as_json(account: Account, store: Opened) -> dict[str, Any]:
         "done": account.total("done") if account.done_counted else None,
         "oldest_parked": oldest,
         "scopes": {scope: _tally_json(tally, account) for scope, tally in sorted(account.scopes.items())},
+        "pipelines": pipelines.as_json(account.pipelines),
     }
 
 
@@ -140,6 +143,7 @@ def notes(account: Account) -> list[str]:
             f"{counted(account.silent, 'entry', 'entries')} held past the lease: the holder fell silent, "
             "and whoever claims next takes over or parks."
         )
+    told += pipelines.notes(account.pipelines)
     if not account.done_counted:
         told.append("Done entries are not counted; --all walks over them.")
     return told
@@ -163,9 +167,11 @@ def _code(account: Account) -> Code:
     "--every", metavar="SECONDS", type=click.FloatRange(0.01, 3600), default=2.0, help="Between two looks; 2."
 )
 def status(done_too: bool, watch: bool, every: float) -> int:
-    """Count open entries per scope, and say what needs a person.
+    """Count what is open, and say what needs a person.
 
-    A silent entry is held past its lease. Exits with 3 if something is parked.
+    Open entries per scope, and how pipelines do: whether their sources are read, how far behind they
+    are, and what could not be read. A silent entry is held past its lease. Exits with 3 if something
+    is parked.
 
     \b
     Example:
@@ -187,6 +193,8 @@ def _print(account: Account, store: Opened) -> None:
     data(_where(store), headline(account))
     if account.scopes:
         data("", *table(HEAD, rows(account), right=range(1, 6)))
+    if account.pipelines:
+        data("", *table(pipelines.HEAD, pipelines.rows(account.pipelines), right=range(2, 7)))
     if told := notes(account):
         say("", *told)
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from onefold.cli import pipelines
 from onefold.cli.opened import Opened
 from onefold.cli.status import HEAD, Account, as_json, headline, notes, rows
 from onefold.cli.talk import data, emit
-from onefold.cli.text import shown
+from onefold.cli.text import shown, table
 
 Show = Callable[[Account, Opened], None]
 
@@ -60,7 +61,14 @@ def _drawn() -> Iterator[Show]:
         for row in rows(account):
             board.add_row(*(Text(shown(cell)) for cell in row))
         top = f"{store.safe_url}  {datetime.now(UTC):%H:%M:%SZ}  {headline(account)}"
-        return Group(Text(shown(top)), board, *(Text(shown(note), style="dim") for note in notes(account)))
+        dim = (Text(shown(note), style="dim") for note in notes(account))
+        return Group(Text(shown(top)), board, *running(account), *dim)
+
+    def running(account: Account) -> list[Text]:
+        if not account.pipelines:
+            return []
+        lines = table(pipelines.HEAD, pipelines.rows(account.pipelines), right=range(2, 7))
+        return [Text(""), *(Text(shown(line)) for line in lines)]
 
     with Live(auto_refresh=False, transient=False) as live:
         yield lambda account, store: live.update(drawing(account, store), refresh=True)

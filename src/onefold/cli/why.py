@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,11 +70,19 @@ def _json(key: Key, seen: Seen, done: Acts, store: Opened) -> dict[str, Any]:
         **key_json(key),
         "sentence": tell(key, seen),
         "entry": entry_json(seen.entry) if seen.entry else None,
+        **_record_json(seen.entry),
         "acts": [{**act, "at": iso(_at(act))} for act in done],
         "next": next_steps(key, seen, *store.options),
         "store": store.safe_url,
         "origin": store.origin,
     }
+
+
+def _record_json(entry: Entry | None) -> dict[str, Any]:
+    text = carried(entry) if entry else {}
+    if not text:
+        return {}
+    return {"record": text["record"], "for": text.get("for"), "error": text.get("error")}
 
 
 def _print(key: Key, seen: Seen, done: Acts, store: Opened) -> None:
@@ -99,11 +108,33 @@ def _facts(key: Key, entry: Entry, store: Opened) -> list[tuple[str, str]]:
         ("next", awaits(entry)),
         ("forgotten", moment(entry.expires) if entry.expires is not None else ""),
         ("source", entry.source),
+        *_record(entry),
         (carried, cut(shown(entry.body), BODY_SHOWN) if entry.body is not None else ""),
         ("fence", str(entry.fence)),
         ("id", key.id.hex()),
         ("store", f"{store.safe_url}  (from {store.origin})"),
     ]
+
+
+def _record(entry: Entry) -> list[tuple[str, str]]:
+    """Tell the record that a worker kept in an open entry: which, for whom, and what went wrong last."""
+    text = carried(entry)
+    record = text.get("record") or {}
+    error = text.get("error")
+    return [
+        ("record", str(record.get("id") or "")),
+        ("for", str(text.get("for") or "")),
+        ("last error", cut(shown(str(error)), BODY_SHOWN) if error else ""),
+    ]
+
+
+def carried(entry: Entry) -> dict[str, Any]:
+    """Read what a worker wrote into an open entry; empty if somebody else did, or it is done."""
+    try:
+        text = json.loads(entry.body or "null") if entry.state != "done" else None
+    except (ValueError, RecursionError):
+        return {}
+    return text if isinstance(text, dict) and isinstance(text.get("record"), dict) else {}
 
 
 def _act(act: dict[str, Any]) -> str:

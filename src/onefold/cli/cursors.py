@@ -1,0 +1,160 @@
+"""`onefold cursors`: how far every source was read, and an operator's way to move one."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from secrets import token_hex
+from typing import Any
+
+import click
+
+from onefold.cli.codes import Code
+from onefold.cli.facts import iso
+from onefold.cli.frame import Command, Group, asked
+from onefold.cli.opened import Opened, opened
+from onefold.cli.problems import Facts, Problem
+from onefold.cli.talk import agreed, data, emit, operator, say
+from onefold.cli.text import cut, table
+from onefold.core.story import moment, span
+from onefold.worker.operating import Move, cursor, cursors, forward, gaps, move
+from onefold.worker.progress import position
+
+HEAD = ("pipeline", "source", "at", "lag", "status", "last run", "by")
+UNSURE = "no effect ran; whether the cursor was moved is not known"
+ERROR_SHOWN = 200
+
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
+
+COMMANDS = {"set": "onefold.cli.cursors:set_"}
+
+
+@click.group("cursors", cls=Group, late=COMMANDS, invoke_without_command=True)
+@click.pass_context
+def cursors_(context: click.Context) -> int:
+    """Show how far every source was read, or move a cursor.
+
+    With --json one object per line. Stretches that could not be read are listed as gaps.
+
+    \b
+    Example:
+        onefold cursors
+    """
+    if context.invoked_subcommand is not None:
+        return Code.FINE
+    options = asked()
+    with opened(options) as store:
+        found, missing = store.run(cursors()), store.run(gaps())
+    if options.json:
+        emit(*(_json(one, missing) for one in found))
+    else:
+        _print(found, missing)
+    return Code.FINE
+
+
+def _json(one: dict[str, Any], missing: list[dict[str, Any]]) -> dict[str, Any]:
+    own = [gap for gap in missing if _name(gap) == _name(one)]
+    told = {name: one.get(name) for name in ("pipeline", "source", "at", "lag", "status", "error", "owner")}
+    return {**told, "ran": iso(one.get("ran")), "generation": position(one)[1], "gaps": own}
+
+
+def _name(one: dict[str, Any]) -> tuple[Any, Any]:
+    return one.get("pipeline"), one.get("source")
+
+
+def _print(found: list[dict[str, Any]], missing: list[dict[str, Any]]) -> None:
+    if not found:
+        say("No source was read yet: a worker of this store writes its cursors as it reads.")
+        return
+    data(*table(HEAD, [_row(one) for one in found], right=(2, 3)))
+    for one in found:
+        if one.get("error"):
+            say(f"{one['pipeline']}/{one['source']}: {cut(str(one['error']), ERROR_SHOWN)}")
+    for gap in missing:
+        said = f"{gap.get('since')} to {gap.get('until')} could not be read: {gap.get('reason')}"
+        say(f"{gap.get('pipeline')}/{gap.get('source')}: gap, {said}")
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    lag, ran = one.get("lag"), one.get("ran")
+    return (
+        str(one.get("pipeline")),
+        str(one.get("source")),
+        "start" if one.get("at") is None else str(one["at"]),
+        "-" if lag is None else span(lag),
+        str(one.get("status", "-")),
+        "-" if ran is None else moment(ran),
+        str(one.get("moved_by") or one.get("owner") or "-"),
+    )
+
+
+# ----- moving one
+
+
+@click.command("set", cls=Command)
+@click.argument("pipeline")
+@click.argument("source")
+@click.argument("place", metavar="AT")
+@click.option("--skip", is_flag=True, help="Also forward, past what was never read; leaves a gap.")
+@click.option("--by", metavar="NAME", help="Who decides; else the login name.")
+def set_(pipeline: str, source: str, place: str, skip: bool, by: str | None) -> int:
+    """Move a cursor, so that its source is read again from there.
+
+    AT is a number in the source's own order, a time with a zone (2026-01-31T12:00:00Z) for sources that
+    order by time, or `start`. Going back repeats no effect: the ledger knows what was done. Going forward
+    is refused with 5, unless --skip is given. A running worker follows at its next round.
+
+    \b
+    Example:
+        onefold cursors set prices feed 0
+    """
+    options, who = asked(), operator(by)
+    at = _place(place)
+    with opened(options) as store:
+        found = store.run(cursor(pipeline, source))
+        if found is None:
+            raise _unknown(pipeline, source, store)
+        stood, generation = position(found.value)
+        if forward(found.value, at) and not skip:
+            raise _would_lose(f"{pipeline}/{source} stands at {stood.at}, and {place} lies ahead of it")
+        question = f"Move {pipeline}/{source} from {stood.at} to {place}?"
+        if not agreed(options, question):
+            return Code.FAILED
+        wanted = Move(pipeline, source, at, who, generation)
+        moved = store.run(move(wanted, token_hex(16)), UNSURE)
+    if moved is None:
+        reason = "another operator moved it meanwhile"
+        raise Problem(Code.FAILED, Facts("it changed meanwhile", reason, steps=("onefold cursors",)))
+    if options.json:
+        emit(_json(moved, []))
+    else:
+        data(f"{pipeline}/{source} is read again from {place}")
+    return Code.FINE
+
+
+def _place(written: str) -> float | int | None:
+    if written == "start":
+        return None
+    if _NUMBER.fullmatch(written):
+        return float(written) if "." in written else int(written)
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise click.UsageError(
+            f"AT is {written!r:.80}: write a number, a time with a zone (2026-01-31T12:00:00Z), or start"
+        )
+    return at.timestamp()
+
+
+def _unknown(pipeline: str, source: str, store: Opened) -> Problem:
+    known = [f"{one.get('pipeline')}/{one.get('source')}" for one in store.run(cursors())]
+    reason = f"these are known: {', '.join(known)}" if known else "no source was read yet"
+    steps = (" ".join(("onefold cursors", *store.options)),)
+    return Problem(Code.FAILED, Facts(f"there is no cursor {pipeline}/{source}", reason, steps=steps))
+
+
+def _would_lose(reason: str) -> Problem:
+    steps = ("the same command with --skip, which leaves a gap that everybody sees",)
+    return Problem(Code.UNSAFE, Facts("records in between would never be read", reason, steps=steps))

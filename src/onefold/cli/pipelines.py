@@ -1,0 +1,109 @@
+"""What `status` tells of pipelines, from what their workers wrote: who runs, how far behind, what is missing.
+
+Pure functions over documents, but for `read_pipelines`, which asks the store for them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from onefold.cli.opened import Opened
+from onefold.cli.sources import status_of
+from onefold.cli.text import counted
+from onefold.core.documents import listed
+from onefold.core.story import span
+
+HEAD = ("pipeline", "sources", "behind", "seen", "done", "twice", "gaps")
+
+
+class PipelineLine(NamedTuple):
+    """One pipeline, over all its sources and workers."""
+
+    name: str
+    states: tuple[str, ...]
+    lag: float | None
+    totals: dict[str, int]
+    gaps: int
+
+    @property
+    def failing(self) -> int:
+        return sum(state in ("failing", "silent") for state in self.states)
+
+
+def read_pipelines(store: Opened) -> list[PipelineLine]:
+    """Read what workers wrote about their pipelines."""
+    sources = [one.value for _, one in store.run(listed("sources"))]
+    gaps = [one.value for _, one in store.run(listed("gaps"))]
+    return pipelines(sources, gaps, time.time())
+
+
+def pipelines(
+    sources: Sequence[dict[str, Any]], gaps: Sequence[dict[str, Any]], now: float
+) -> list[PipelineLine]:
+    """Put together what is known of each pipeline."""
+    names = sorted({str(one.get("pipeline")) for one in (*sources, *gaps)})
+    return [_pipeline(name, sources, gaps, now) for name in names]
+
+
+def _pipeline(
+    name: str, sources: Sequence[dict[str, Any]], gaps: Sequence[dict[str, Any]], now: float
+) -> PipelineLine:
+    own = [one for one in sources if one.get("pipeline") == name]
+    lags = [_lag(one) for one in own]
+    totals: dict[str, int] = {}
+    for one in own:
+        for count, number in one.get("totals", {}).items():
+            totals[count] = totals.get(count, 0) + number
+    return PipelineLine(
+        name,
+        tuple(status_of(one, now) for one in own),
+        max((lag for lag in lags if lag is not None), default=None),
+        totals,
+        sum(gap.get("pipeline") == name for gap in gaps),
+    )
+
+
+def _lag(source: dict[str, Any]) -> float | None:
+    """Say how far behind a source is: as far as the best of its workers, because they share the cursor."""
+    lags = [one["lag"] for one in source.get("workers", {}).values() if one.get("lag") is not None]
+    return min(lags, default=None)
+
+
+def rows(lines: Sequence[PipelineLine]) -> list[tuple[str, ...]]:
+    """Give pipelines as rows under `HEAD`."""
+    return [
+        (
+            one.name,
+            ", ".join(one.states),
+            "-" if one.lag is None else span(one.lag),
+            *(f"{one.totals.get(name, 0):,}" for name in ("seen", "done", "duplicate")),
+            str(one.gaps),
+        )
+        for one in lines
+    ]
+
+
+def as_json(lines: Sequence[PipelineLine]) -> dict[str, Any]:
+    """Give pipelines for programs."""
+    return {
+        one.name: {
+            "sources": list(one.states),
+            "lag": one.lag,
+            "gaps": one.gaps,
+            "counts": {name: number for name, number in one.totals.items() if not name.startswith("late:")},
+        }
+        for one in lines
+    }
+
+
+def notes(lines: Sequence[PipelineLine]) -> list[str]:
+    """Say what a person should know of pipelines."""
+    gaps, failing = sum(one.gaps for one in lines), sum(one.failing for one in lines)
+    told = []
+    if gaps:
+        told.append(f"{counted(gaps, 'stretch', 'stretches')} could not be read; see `onefold cursors`.")
+    if failing:
+        told.append(f"{counted(failing, 'source')} failing or silent; see `onefold sources`.")
+    return told

@@ -1,0 +1,143 @@
+"""`onefold sources`: what every source showed, who was first, how late the others were, and how they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from onefold.cli.codes import Code
+from onefold.cli.facts import iso
+from onefold.cli.frame import Command, asked
+from onefold.cli.opened import opened
+from onefold.cli.talk import data, emit, say
+from onefold.cli.text import cut, table
+from onefold.core.documents import listed
+from onefold.core.story import moment, span
+
+HEAD = ("pipeline", "source", "status", "seen", "won", "twice", "first", "late", "missed", "connected since")
+SILENT = 30.0
+"""Seconds after which a worker that said nothing is taken for silent."""
+
+ERROR_SHOWN = 200
+
+
+@click.command("sources", cls=Command)
+@click.option("--pipeline", metavar="NAME", help="Only this pipeline.")
+def sources(pipeline: str | None) -> int:
+    """Count what every source showed, over all workers and runs.
+
+    `seen` are records, `won` claims, `twice` what had been done before. Where sources race, `first` is
+    how often each was, `late` how far behind the first it was for half and for 95 % of the rest, and
+    `missed` what it never showed. With --json one object per line.
+
+    \b
+    Example:
+        onefold sources
+    """
+    options = asked()
+    with opened(options) as store:
+        found = [one.value for _, one in store.run(listed("sources"))]
+    found = [one for one in found if pipeline in (None, one.get("pipeline"))]
+    now = time.time()
+    if options.json:
+        emit(*(_json(one, now) for one in found))
+    elif not found:
+        say("No worker told of a source yet: they do so every few seconds while they run.")
+    else:
+        data(*table(HEAD, [_row(one, now) for one in found], right=range(3, 9)))
+        say(*(line for one in found for line in _errors(one, now)))
+    return Code.FINE
+
+
+def status_of(one: dict[str, Any], now: float) -> str:
+    """Say in a word how a source does, by what its workers said last."""
+    living = [worker for worker in _workers(one) if now - worker.get("at", 0.0) < SILENT]
+    states = {str(worker.get("status")) for worker in living} - {"ended"}
+    if "failing" in states:
+        return "failing"
+    if states:
+        number = sum(worker.get("status") != "ended" for worker in living)
+        return f"running x{number}" if number > 1 else min(states)
+    left = any(worker.get("status") != "ended" for worker in _workers(one))
+    return "silent" if left else "ended"
+
+
+def _workers(one: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(one.get("workers", {}).values())
+
+
+def _row(one: dict[str, Any], now: float) -> tuple[str, ...]:
+    totals: dict[str, int] = one.get("totals", {})
+    connected = _connected(one, now)
+    return (
+        str(one.get("pipeline")),
+        str(one.get("source")),
+        status_of(one, now),
+        *(f"{totals.get(name, 0):,}" for name in ("seen", "won", "duplicate", "first")),
+        _late(totals),
+        f"{totals.get('missed', 0):,}",
+        "-" if connected is None else moment(connected),
+    )
+
+
+def _connected(one: dict[str, Any], now: float) -> float | None:
+    living = [worker for worker in _workers(one) if now - worker.get("at", 0.0) < SILENT]
+    return min((worker["connected"] for worker in living if worker.get("connected")), default=None)
+
+
+def lateness(totals: dict[str, int]) -> dict[float, int]:
+    """Give the classes of lateness by their upper bounds, in order."""
+    found = {float(name[5:]): number for name, number in totals.items() if name.startswith("late:")}
+    return dict(sorted(found.items()))
+
+
+def within(classes: dict[float, int], share: float) -> float | None:
+    """Say within how many seconds this share of late sightings came; None if there were none."""
+    wanted, total = share * sum(classes.values()), 0
+    for bound, number in classes.items():
+        total += number
+        if total >= wanted:
+            return bound
+    return None
+
+
+def _late(totals: dict[str, int]) -> str:
+    classes = lateness(totals)
+    half, most = within(classes, 0.5), within(classes, 0.95)
+    return "-" if half is None or most is None else f"{half:g} s, {most:g} s"
+
+
+def _errors(one: dict[str, Any], now: float) -> Iterable[str]:
+    for name, worker in one.get("workers", {}).items():
+        if worker.get("error"):
+            ago = span(now - worker.get("at", now))
+            said = cut(str(worker["error"]), ERROR_SHOWN)
+            yield f"{one.get('pipeline')}/{one.get('source')}: {name}, {ago} ago: {said}"
+
+
+def _json(one: dict[str, Any], now: float) -> dict[str, Any]:
+    totals: dict[str, int] = one.get("totals", {})
+    # JSON has no infinity.
+    late = [
+        {"within": None if bound == float("inf") else bound, "number": number}
+        for bound, number in lateness(totals).items()
+    ]
+    plain = {name: number for name, number in totals.items() if not name.startswith("late:")}
+    return {
+        "pipeline": one.get("pipeline"),
+        "source": one.get("source"),
+        "status": status_of(one, now),
+        "since": iso(one.get("since")),
+        "connected": iso(_connected(one, now)),
+        "counts": plain,
+        "late": late,
+        "workers": {name: _worker_json(worker) for name, worker in one.get("workers", {}).items()},
+    }
+
+
+def _worker_json(worker: dict[str, Any]) -> dict[str, Any]:
+    told = {name: worker.get(name) for name in ("status", "lag", "under_way", "error")}
+    return {**told, "at": iso(worker.get("at")), "connected": iso(worker.get("connected"))}

@@ -1,0 +1,327 @@
+"""What operators see and change of workers: cursors, sources, settings, apps, and pipelines in `status`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.cli.codes import Code
+from onefold.cli.pipelines import notes, pipelines, rows
+from onefold.cli.sources import lateness, status_of, within
+from onefold.core.audit import acts
+from onefold.core.documents import named, save
+from onefold.drive import Ports, run
+from onefold.stores.sqlite import SqliteStore
+from onefold.worker.progress import cursor_key
+from tests.cli.shop import feed, open_shop, outside, run_once
+from tests.cli.stage import Cli, command, process
+
+pytestmark = pytest.mark.store("sqlite")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a worker read ten records, two of them troublesome."""
+    folder = tmp_path_factory.mktemp("ran")
+    records = [{"id": f"r{number}", "at": number} for number in range(8)]
+    trouble = [{"id": "d8", "at": 8, "trouble": "doubt"}, {"id": "f9", "at": 9, "trouble": "refused"}]
+    open_shop(folder, *records, *trouble)
+    done = subprocess.run(command("run", "prices", "--once"), cwd=folder, capture_output=True, check=False)
+    assert done.returncode == Code.PERSON
+    return folder
+
+
+@pytest.fixture
+def shop(here: Path, ran: Path) -> Path:
+    shutil.copytree(ran, here, dirs_exist_ok=True)
+    return here
+
+
+def in_store(flow: Any) -> Any:
+    store = SqliteStore("onefold.db")
+    try:
+        return run(flow, Ports(store))
+    finally:
+        store.close()
+
+
+# ----- cursors
+
+
+def test_cursors_tell_how_far_every_source_was_read(shop: Path, cli: Cli):
+    [cursor] = cli.lines("cursors")
+
+    assert (cursor["pipeline"], cursor["source"], cursor["at"]) == ("prices", "feed", 9)
+    assert (cursor["status"], cursor["generation"], cursor["gaps"]) == ("ended", 0, [])
+    assert "prices    feed     9" in cli("cursors").stdout
+
+
+def test_a_gap_is_shown_beside_its_cursor(shop: Path, cli: Cli):
+    gap = {
+        "pipeline": "prices",
+        "source": "feed",
+        "since": 3,
+        "until": 5,
+        "reason": "it reaches back no further",
+    }
+    in_store(save(named("gaps", "prices", "feed", "5"), "t", lambda stands: gap))
+
+    assert cli.lines("cursors")[0]["gaps"] == [gap]
+    assert "gap, 3 to 5 could not be read: it reaches back no further" in cli("cursors").stderr
+    assert cli.json("status")["pipelines"]["prices"]["gaps"] == 1
+    assert "1 stretch could not be read" in cli("status").stderr
+
+
+def test_a_cursor_that_is_moved_back_is_read_again_without_a_second_effect(shop: Path, cli: Cli):
+    before = outside(shop)
+    result = cli("cursors", "set", "prices", "feed", "2", "-y", "--json")
+
+    assert result.exit_code == Code.FINE, result.stderr
+    assert (json.loads(result.stdout)["at"], json.loads(result.stdout)["generation"]) == (2, 1)
+
+    feed(shop, {"id": "late", "at": 3})
+    run_once("prices")
+    [source] = cli.lines("sources")
+
+    assert outside(shop) == {**before, "late": 1}
+    assert source["counts"].get("duplicate", 0) == 0
+    assert source["counts"]["reread"] > 0
+    assert cli.lines("cursors")[0]["at"] == 9
+
+
+def test_moving_a_cursor_is_noted_with_who_and_from_where(shop: Path, cli: Cli):
+    cli("cursors", "set", "prices", "feed", "start", "-y")
+
+    [act] = in_store(acts(cursor_key("prices", "feed")))
+    assert (act["act"], act["by"], act["was"], act["to"]) == ("set", "ann", 9, None)
+
+
+def test_a_cursor_goes_forward_only_if_told_to_skip_and_leaves_a_gap(shop: Path, cli: Cli):
+    refused = cli("cursors", "set", "prices", "feed", "20", "-y")
+    skipped = cli("cursors", "set", "prices", "feed", "20", "-y", "--skip")
+
+    assert (refused.exit_code, skipped.exit_code) == (Code.UNSAFE, Code.FINE)
+    assert "records in between would never be read" in refused.stderr
+    [cursor] = cli.lines("cursors")
+    assert cursor["at"] == 20
+    assert [(gap["since"], gap["until"], gap["reason"]) for gap in cursor["gaps"]] == [
+        (9, 20, "passed over by ann")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["prices", "fed", "0", "-y"], Code.FAILED, "these are known: prices/feed"),
+        (["prices", "feed", "soon", "-y"], Code.USAGE, "a time with a zone"),
+        (["prices", "feed", "nan", "-y"], Code.USAGE, "write a number"),
+        (["prices", "feed", "2026-01-31T12:00:00", "-y"], Code.USAGE, "a time with a zone"),
+        (["prices", "feed", "0"], Code.USAGE, "nobody can be asked"),
+    ],
+)
+def test_a_cursor_that_cannot_be_moved_stays(shop: Path, cli: Cli, words: list[str], code: Code, said: str):
+    result = cli("cursors", "set", *words)
+
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert cli.lines("cursors")[0]["at"] == 9
+
+
+def test_a_time_with_a_zone_is_a_place(shop: Path, cli: Cli):
+    cli("cursors", "set", "prices", "feed", "1970-01-01T00:00:05Z", "-y")
+
+    assert cli.lines("cursors")[0]["at"] == 5
+
+
+# ----- sources
+
+
+def test_sources_tell_what_was_seen_over_all_runs(shop: Path, cli: Cli):
+    run_once("prices")
+    [source] = cli.lines("sources")
+
+    assert (source["pipeline"], source["source"], source["status"]) == ("prices", "feed", "ended")
+    assert source["counts"]["seen"] >= 11
+    assert (source["counts"]["done"], source["counts"]["in-doubt"]) == (8, 1)
+    assert len(source["workers"]) == 2
+    assert cli("sources", "--pipeline", "other").stdout == ""
+
+
+def worker(at: float, status: str = "running", **more: Any) -> dict[str, Any]:
+    return {"at": at, "status": status, **more}
+
+
+@pytest.mark.parametrize(
+    ("workers", "status"),
+    [
+        ({"a": worker(99)}, "running"),
+        ({"a": worker(99), "b": worker(98)}, "running x2"),
+        ({"a": worker(99), "b": worker(98, "failing")}, "failing"),
+        ({"a": worker(99, "ended")}, "ended"),
+        ({"a": worker(10)}, "silent"),
+        ({"a": worker(10, "ended")}, "ended"),
+        ({}, "ended"),
+    ],
+)
+def test_the_status_of_a_source_is_what_its_workers_said_last(workers: dict[str, Any], status: str):
+    assert status_of({"workers": workers}, 100.0) == status
+
+
+def test_lateness_is_a_distribution():
+    classes = lateness({"late:0.1": 60, "late:5": 30, "late:inf": 10, "seen": 3})
+
+    assert classes == {0.1: 60, 5.0: 30, float("inf"): 10}
+    assert [within(classes, share) for share in (0.5, 0.9, 0.95)] == [0.1, 5.0, float("inf")]
+    assert within({}, 0.5) is None
+
+
+# ----- pipelines in status
+
+
+def test_status_tells_how_pipelines_do(shop: Path, cli: Cli):
+    told = cli.json("status")["pipelines"]["prices"]
+
+    assert (told["sources"], told["gaps"], told["counts"]["done"]) == (["ended"], 0, 8)
+    assert "pipeline  sources  behind  seen  done  twice  gaps" in cli("status").stdout
+
+
+def test_a_pipeline_is_as_far_behind_as_its_slowest_source_and_its_best_worker():
+    sources = [
+        {"pipeline": "p", "source": "a", "workers": {"x": worker(99, lag=5.0), "y": worker(99, lag=90.0)}},
+        {"pipeline": "p", "source": "b", "workers": {"x": worker(10, lag=7.0)}, "totals": {"seen": 3}},
+    ]
+    [line] = pipelines(sources, [], 100.0)
+
+    assert (line.lag, line.states, line.totals) == (7.0, ("running x2", "silent"), {"seen": 3})
+    assert rows([line])[0][:3] == ("p", "running x2, silent", "7.0 s")
+    assert notes([line]) == ["1 source failing or silent; see `onefold sources`."]
+
+
+def test_what_belongs_to_onefold_itself_is_in_no_list_of_effects(shop: Path, cli: Cli):
+    assert {one["scope"] for one in cli.lines("list")} == {"prices"}
+    assert set(cli.json("status")["scopes"]) == {"prices"}
+
+
+# ----- why
+
+
+def test_why_tells_the_record_that_is_kept_and_what_went_wrong(shop: Path, cli: Cli):
+    told = cli.json("why", "prices", "f9")
+    text = cli("why", "prices", "f9").stdout
+
+    assert (told["record"]["id"], told["error"]) == ("f9", "Refused: the market is closed")
+    assert "record      f9" in text
+    assert "last error  Refused: the market is closed" in text
+
+
+# ----- settings
+
+
+def test_a_setting_is_put_and_read_back_with_who_put_it(shop: Path, cli: Cli):
+    put = cli("settings", "put", "whales.subscribers", "subscribers.json")
+    told = cli.json("settings", "get", "whales.subscribers")
+
+    assert put.exit_code == Code.FINE, put.stderr
+    assert put.stdout == "whales.subscribers is number 1 now, put by ann\n"
+    assert (told["value"], told["number"], told["by"]) == (["ann", "bob"], 1, "ann")
+    assert json.loads(cli("settings", "get", "whales.subscribers").stdout) == ["ann", "bob"]
+    assert [one["name"] for one in cli.lines("settings", "get")] == ["whales.subscribers"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "said"),
+    [
+        (["whales.subscribers", "x.json"], "[1]", "does not fit: Expected str, got int"),
+        (["whales.subscriber", "x.json"], "[]", "did you mean whales.subscribers?"),
+        (["whale.subscribers", "x.json"], "[]", "did you mean whales?"),
+        (["whales.subscribers", "x.json"], "[", "x.json cannot be read"),
+        (["whales.subscribers", "gone.json"], "[]", "gone.json cannot be read"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_refused(shop: Path, cli: Cli, words: list[str], text: str, said: str):
+    (shop / "x.json").write_text(text)
+
+    result = cli("settings", "put", *words)
+
+    assert result.exit_code == Code.USAGE
+    assert said in result.stderr
+    assert cli("settings", "get", "whales.subscribers").exit_code == Code.FAILED
+
+
+def test_a_setting_is_replaced_only_with_consent_and_only_the_one_that_was_seen(shop: Path, cli: Cli):
+    put = ("settings", "put", "whales.subscribers", "subscribers.json")
+    cli(*put)
+
+    assert cli(*put).exit_code == Code.USAGE
+    assert "nobody can be asked" in cli(*put).stderr
+    assert cli(*put, "-y", "--over", "7").exit_code == Code.FAILED
+    assert cli(*put, "-y", "--over", "1").exit_code == Code.FINE
+    assert cli.json("settings", "get", "whales.subscribers")["number"] == 2
+
+
+def test_a_setting_that_no_app_declares_is_stored_and_that_is_said(shop: Path, cli: Cli):
+    (shop / "x.toml").write_text("limit = 3\n")
+
+    result = cli("settings", "put", "myown", "x.toml")
+
+    assert "No app declares myown" in result.stderr
+    assert cli.json("settings", "get", "myown")["value"] == {"limit": 3}
+
+
+def test_a_setting_may_come_from_standard_input(shop: Path):
+    done = subprocess.run(
+        command("settings", "put", "whales.subscribers", "--by", "ann"),
+        input='["carol"]',
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == Code.FINE, done.stderr
+    assert json.loads(process("settings", "get", "whales.subscribers").stdout) == ["carol"]
+
+
+# ----- apps
+
+
+def test_apps_tell_their_settings_and_where_each_comes_from_but_no_secret(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CHAT_TOKEN", "123:very-secret")
+    [told] = [json.loads(line) for line in process("apps", "--json").stdout.splitlines() if "whales" in line]
+    text = process("apps").stdout
+
+    token, minimum = told["settings"]
+    assert (told["configured"], told["module"], told["summary"]) == (
+        True,
+        "teller",
+        "Tells subscribers about prices.",
+    )
+    assert (token["value"], token["type"], token["required"]) == ("env:CHAT_TOKEN", "Secret", True)
+    assert token["origin"].endswith("onefold.toml, line 6")
+    assert (minimum["value"], minimum["origin"]) == (10_000.0, "the default")
+    assert told["live"] == {"subscribers": "list[str]"}
+    assert "very-secret" not in text + json.dumps(told)
+
+
+def test_a_section_whose_app_cannot_be_loaded_is_said_and_fails(shop: Path):
+    (shop / "onefold.toml").write_text('[apps.whales]\nuse = "gone"\n')
+
+    result = process("apps")
+
+    assert result.returncode == Code.FAILED
+    assert "there is no module gone" in result.stdout
+
+
+def test_a_secret_that_was_written_in_the_clear_is_not_shown(shop: Path):
+    (shop / "onefold.toml").write_text('[apps.whales]\nuse = "teller"\nchat_token = "123:bare"\n')
+
+    shown = process("apps").stdout + process("apps", "--json").stdout + process("run", "whales").stderr
+
+    assert "bare" not in shown
+    assert "written in the clear" in shown
