@@ -26,6 +26,8 @@ class Request(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    raw_query: str = ""
+    """As it was sent, for those who ask for one name several times."""
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -114,7 +116,7 @@ def _server(site: Site) -> ThreadingHTTPServer:
             split = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             query = dict(parse_qsl(split.query, keep_blank_values=True))
-            request = Request(self.command, split.path, query, dict(self.headers.items()), body)
+            request = Request(self.command, split.path, query, dict(self.headers.items()), body, split.query)
             self._send(*site.answer(request))
 
         do_POST = do_GET  # noqa: N815

@@ -117,8 +117,9 @@ def settings(scheme: str) -> tuple[Setting, ...]:
     return SETTINGS.get(scheme, (Setting("as it is started here"),))
 
 
-def _with(parameter: str) -> Callable[[str], str]:
-    return lambda url: f"{url}{'&' if '?' in url else '?'}{parameter}"
+def _asynchronous(url: str) -> str:
+    """Say so in front of the options that name the schema of this place."""
+    return url.replace("options=", "options=-csynchronous_commit%3Doff%20", 1)
 
 
 def _redis(**values: str) -> Callable[[str], None]:
@@ -147,7 +148,7 @@ def _mariadb(value: int) -> Callable[[str], None]:
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "postgresql": (
         Setting("synchronous_commit=on"),
-        Setting("synchronous_commit=off", _with("options=-csynchronous_commit%3Doff")),
+        Setting("synchronous_commit=off", _asynchronous),
     ),
     "redis": (
         Setting("appendonly yes, appendfsync always", change=_redis(appendonly="yes", appendfsync="always")),
