@@ -255,6 +255,14 @@ def test_a_claim_that_came_late_is_renewed_before_the_effect_starts():
     assert len(world.swaps) == 2
 
 
+def test_a_joined_claim_has_no_lease_to_renew_however_late_it_comes():
+    world = World(at_1="slow")
+
+    answer = world.run(acquire(Bid(KEY, "ann", TERMS, "joined")))
+
+    assert (answer.state, len(world.swaps)) == ("won", 1)
+
+
 def test_a_claim_that_came_so_late_that_it_was_taken_is_not_started():
     world = World(at_1="slow")
     swap = world.swap
