@@ -1,5 +1,5 @@
 """The nouns of Onefold, its pure decisions and its protocols as flows.
 
 Nothing in here waits, reads a clock, draws a random number or imports a third party: what must be
-known comes in as a value, what must be done goes out as a value. `drive.py` does the rest.
+known comes in as a value, what must be done goes out as a value. `drive` does the rest.
 """

@@ -1,0 +1,166 @@
+"""Heartbeats: everything held is renewed in one batch, beside the effects.
+
+What is due, and what an answer means for a claim, is decided by `core.pulse`; here is only the beating.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from onefold.core.claims import Answer
+from onefold.core.protocol import renew
+from onefold.core.pulse import Pulse, due, soonest
+from onefold.drive.waiting import AsyncPorts, Ports, arun, run
+
+if TYPE_CHECKING:
+    import asyncio
+
+LINGER = 10.0
+"""Seconds that a heart with nothing to do waits for more, because starting one costs more than a claim."""
+
+LONGEST_REST = 3600.0
+"""Seconds after which a heart looks around even if nothing seems due."""
+
+
+class Heart:
+    """Renews everything held in one batch, from one daemon thread that lives while there is work."""
+
+    def __init__(self, ports: Callable[[], Ports], linger: float = LINGER) -> None:
+        self._ports = ports
+        self._linger = linger
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._pulses: dict[int, Pulse] = {}
+        self._changed = threading.Condition()
+        self._wakes = float("inf")
+        self._living = False
+
+    def add(self, *pulses: Pulse) -> None:
+        """Keep claims alive from now on."""
+        if self._pid != os.getpid():
+            self._reset()  # a forked child has none of its parent's threads, and must not renew its claims
+        first = float("inf")
+        for pulse in pulses:
+            self._pulses[id(pulse)] = pulse
+            first = pulse.next if pulse.next < first else first
+        # A heart that is about to end has `_wakes` at infinity, so this is never missed.
+        if first < self._wakes:
+            self._wake()
+
+    def drop(self, *pulses: Pulse) -> None:
+        """Let claims be; an answer that is still on its way is not heard any more."""
+        for pulse in pulses:
+            self._pulses.pop(id(pulse), None)
+
+    def _wake(self) -> None:
+        with self._changed:
+            if self._living:
+                self._changed.notify()
+                return
+            self._living = True
+            threading.Thread(target=self._live, name="onefold-heart", daemon=True).start()
+
+    def _live(self) -> None:
+        while batch := self._next():
+            self._beat(batch)
+
+    def _next(self) -> list[Pulse]:
+        """Wait until something is due; nothing at all, for a while, ends the life."""
+        clock = self._ports().clock
+        with self._changed:
+            while True:
+                now, pulses = clock.monotonic(), list(self._pulses.values())
+                if batch := due(pulses, now):
+                    return batch
+                self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else self._linger))
+                self._changed.wait(self._wakes - now)
+                if not pulses and clock.monotonic() >= self._wakes and self._ends():
+                    return []
+
+    def _ends(self) -> bool:
+        # In this order: what is added before the look is seen, what comes after finds `_wakes` at infinity.
+        self._wakes = float("inf")
+        self._living = bool(self._pulses)
+        return not self._living
+
+    def _beat(self, batch: Sequence[Pulse]) -> None:
+        ports = self._ports()
+        try:
+            answers = run(renew([pulse.hold for pulse in batch]), ports)
+        except Exception:  # whatever it was, nothing is known to be renewed; the next beat asks again
+            answers = [Answer("unknown")] * len(batch)
+        now = ports.clock.monotonic()
+        for pulse, answer in zip(batch, answers, strict=True):
+            if id(pulse) in self._pulses:
+                pulse.hear(answer, now)
+
+
+class AsyncHeart:
+    """The same, as one task on the running event loop."""
+
+    def __init__(self, ports: Callable[[], AsyncPorts], linger: float = LINGER) -> None:
+        import asyncio
+
+        self._ports = ports
+        self._linger = linger
+        self._pulses: dict[int, Pulse] = {}
+        self._wakes = float("inf")
+        self._changed = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+
+    def add(self, *pulses: Pulse) -> None:
+        """Keep claims alive from now on."""
+        import asyncio
+
+        if not pulses:
+            return
+        self._pulses.update(zip(map(id, pulses), pulses, strict=True))
+        loop = asyncio.get_running_loop()
+        if self._life is None or self._life.done() or self._life.get_loop() is not loop:
+            self._changed = asyncio.Event()
+            self._life = loop.create_task(self._live(), name="onefold-heart")
+        elif soonest(pulses) < self._wakes:
+            self._changed.set()
+
+    def drop(self, *pulses: Pulse) -> None:
+        """Let claims be; an answer that is still on its way is not heard any more."""
+        for pulse in pulses:
+            self._pulses.pop(id(pulse), None)
+
+    async def _live(self) -> None:
+        while batch := await self._next():
+            await self._beat(batch)
+
+    async def _next(self) -> list[Pulse]:
+        import asyncio
+
+        clock = self._ports().clock
+        while True:
+            now, pulses = await clock.monotonic(), list(self._pulses.values())
+            if batch := due(pulses, now):
+                return batch
+            self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else self._linger))
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), self._wakes - now)
+                continue
+            if not self._pulses:
+                self._wakes = float("inf")
+                return []
+
+    async def _beat(self, batch: Sequence[Pulse]) -> None:
+        ports = self._ports()
+        try:
+            answers = await arun(renew([pulse.hold for pulse in batch]), ports)
+        except Exception:  # whatever it was, nothing is known to be renewed; the next beat asks again
+            answers = [Answer("unknown")] * len(batch)
+        now = await ports.clock.monotonic()
+        for pulse, answer in zip(batch, answers, strict=True):
+            if id(pulse) in self._pulses:
+                pulse.hear(answer, now)
