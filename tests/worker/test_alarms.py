@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import anyio
 import pytest
 
+from onefold.core.errors import Misconfigured
 from onefold.core.record import Record
 from onefold.drive import AsyncPorts
 from onefold.worker import Worker
@@ -70,6 +72,19 @@ def test_without_limits_there_is_no_alarm():
 def test_an_alarm_is_a_sentence(change: Change, words: str):
     assert sentence("prices", "feed", change).startswith("prices: source feed ")
     assert words in sentence("prices", "feed", change)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ({"duplicate_alarm": 50}, "duplicate_alarm of pipeline stage is 50: write a share"),
+        ({"duplicate_alarm": "half"}, "write a share"),
+        ({"lag_alarm": "soon"}, "lag_alarm of pipeline stage is 'soon'"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused_when_the_pipeline_is_made(limit: dict[str, Any], words: str):
+    with pytest.raises(Misconfigured, match=words):
+        pipeline(Feed(), FarSide(), **limit)
 
 
 # ----- what feeds it

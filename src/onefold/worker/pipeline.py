@@ -56,6 +56,7 @@ class Pipeline:
         if type(self.at_once) is not int or self.at_once < 1:
             raise Misconfigured(f"at_once of pipeline {self.name} is {self.at_once!r}: write 1 or more")
         seconds(self.timeout, f"timeout of pipeline {self.name}")
+        _check_alarms(self)
 
     def key_of(self, record: Record) -> Key | None:
         """Return what makes a record the same effect as another; None if it is passed over."""
@@ -97,6 +98,17 @@ def _check_memory(pipeline: Pipeline, name: str, source: Source) -> None:
                 f"pipeline {pipeline.name} keeps {keep:.0f} s, but its source {name} has a {word} of "
                 f"{limit:.0f} s: what was done would be forgotten while it is still shown; raise keep"
             )
+
+
+def _check_alarms(pipeline: Pipeline) -> None:
+    """Refuse limits that nothing could pass, or everything."""
+    share = pipeline.duplicate_alarm
+    if share is not None and (type(share) not in (int, float) or not 0 <= share < 1):
+        raise Misconfigured(
+            f"duplicate_alarm of pipeline {pipeline.name} is {share!r}: write a share below 1, like 0.5"
+        )
+    if pipeline.lag_alarm is not None:
+        seconds(pipeline.lag_alarm, f"lag_alarm of pipeline {pipeline.name}")
 
 
 def _check_keys(pipeline: Pipeline) -> None:
