@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from onefold import stores
-from onefold.core.entry import NOTHING, Change
+from onefold.core.entry import BODY_LIMIT, NOTHING, Change
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry
 
 pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
 
+import bson
 from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 
 from onefold.stores.mongodb import connect, documents
@@ -152,6 +153,23 @@ def test_a_batch_of_large_bodies_leaves_in_several_commands_and_comes_back_whole
     assert {stored(reply).body for reply in told} == {large}
     assert commands.names().count("update") == 1 + 2, "the schema's note, and two parts"
     assert "getMore" in commands.names(), "more than one answer can hold"
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "😀"])
+def test_no_command_is_larger_than_the_driver_sends(letter):
+    largest = letter * (BODY_LIMIT // len(letter.encode()))
+    commands = documents.write_many(claims(keys(600), body=largest), NOW)
+
+    assert sum(len(command["updates"]) for command in commands) == 600
+    assert max(len(bson.encode(command)) for command in commands) < 16 * 2**20
+
+
+@pytest.mark.parametrize("keep", [1e-6, 1e9, 1e15, 1e300])
+def test_whatever_is_to_be_kept_has_a_date_at_which_it_may_go(store, keep):
+    [held] = store.swap(claims([NEW]))
+    [done] = store.swap([Change(NEW, stored(held).version, entry("done"), keep=keep)])
+
+    assert stored(done).expires == pytest.approx(stored(done).written + keep)
 
 
 def test_removals_and_writes_share_a_batch(store):

@@ -33,6 +33,9 @@ NOW: Document = {"$divide": [{"$toLong": "$$NOW"}, 1000]}
 LINGER = 86_400.0
 """Seconds that the server's own expiry waits at least beyond ours: it is hygiene, and decides nothing."""
 
+FAR = 1e11
+"""Seconds beyond which the server's own expiry does not look: its dates have an end."""
+
 MESSAGE = 15_000_000
 """Bytes of changes in one command: the driver sends 16 MiB."""
 
@@ -70,12 +73,14 @@ def write_many(changes: Sequence[Change], now: Any) -> list[Command]:
 
 
 def _chunks(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    start = room = 0
+    start = size = 0
     for at, change in enumerate(changes):
-        room += 4096 + min(4 * len(change.entry.body or ""), BODY_LIMIT) if change.entry else 0
-        if room > MESSAGE:
+        body = change.entry.body if change.entry else None
+        more = 4096 + min(4 * len(body or ""), BODY_LIMIT)
+        if size + more > MESSAGE:
             yield changes[start:at]
-            start, room = at, 0
+            start, size = at, 0
+        size += more
     if changes:
         yield changes[start:]
 
@@ -124,7 +129,7 @@ def _native(state: State, lease: float, change: Change) -> Document:
         return {"due": _later(waits.get(state, 0.0))}
     if change.keep is None:
         return {}
-    gone = _later(change.keep + max(change.keep, LINGER))
+    gone = _later(min(change.keep + max(change.keep, LINGER), FAR))
     return {"ttl": {"$toDate": {"$toLong": {"$multiply": [gone, 1000]}}}}
 
 
