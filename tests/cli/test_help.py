@@ -11,6 +11,10 @@ import pytest
 from onefold import Key, Ledger
 from onefold.cli.codes import MEANING, Code
 from onefold.cli.reference import pages, reference
+from onefold.core.tiles import Series
+from onefold.drive import Ports, run
+from onefold.stores.sqlite import SqliteStore
+from onefold.worker.coverage import Noted, note
 from tests.cli.shop import open_shop
 from tests.cli.stage import Cli, command, failed, in_doubt, ledger, process
 
@@ -37,6 +41,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(command("run", "prices", "--once"), cwd=folder, check=True, capture_output=True)
     put = ["settings", "put", "whales.subscribers", "subscribers.json", "--by", "ann"]
     subprocess.run(command(*put), cwd=folder, check=True, capture_output=True)
+    store = SqliteStore(folder / "onefold.db")
+    run(note(Noted(Series("bars", "EURUSD", 3600), 0, 86400, 60)), Ports(store))
+    store.close()
     return folder
 
 

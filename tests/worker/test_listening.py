@@ -152,7 +152,7 @@ def test_metrics_are_those_of_the_tallies(worker: Worker):
         assert line in text
     for name in ("duplicates_total", "duplicate_rate", "claims_busy_total", "take_overs_total"):
         assert f"onefold_{name}" in text
-    for name in ("claims_lost_total", "coverage_gaps", "race_late_seconds_bucket"):
+    for name in ("claims_lost_total", "coverage_gaps", "unread_stretches", "race_late_seconds_bucket"):
         assert f"onefold_{name}" in text
 
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "resolve": "onefold.cli.decisions:resolve",
     "retry": "onefold.cli.decisions:retry",
     "cursors": "onefold.cli.cursors:cursors_",
+    "coverage": "onefold.cli.coverage:coverage",
     "sources": "onefold.cli.sources:sources",
     "settings": "onefold.cli.settings:settings",
     "apps": "onefold.cli.apps:apps",

@@ -147,14 +147,19 @@ def _waiting(observation: Observation) -> Iterator[Metric]:
     parked = GaugeMetricFamily(
         "onefold_parked_entries", "Entries that wait for a decision.", labels=["pipeline", "why"]
     )
-    gaps = GaugeMetricFamily("onefold_coverage_gaps", "Stretches that were never read.", labels=["pipeline"])
+    gaps = GaugeMetricFamily("onefold_unread_stretches", "Gaps in what sources showed.", labels=["pipeline"])
+    tiles = GaugeMetricFamily(
+        "onefold_coverage_gaps", "Tiles of a series that are not in.", labels=["pipeline", "series"]
+    )
     for pipeline, waiting in observation.waiting.items():
         for state in ("free", "held", "parked"):
             entries.add_metric([pipeline, state], waiting.states[state])
         for why in ("in-doubt", "failed", "by-hand", "beyond-memory"):
             parked.add_metric([pipeline, why], waiting.parked[why])
         gaps.add_metric([pipeline], observation.gaps[pipeline])
-    yield from (entries, parked, gaps)
+    for names, number in observation.open_tiles.items():
+        tiles.add_metric(names, number)
+    yield from (entries, parked, gaps, tiles)
 
 
 def _sources(tallies: dict[str, Tally]) -> Iterator[tuple[str, str, Tally]]:

@@ -18,8 +18,10 @@ from onefold.core.entry import OPEN
 from onefold.core.errors import OnefoldError
 from onefold.core.flow import scan
 from onefold.core.terms import seconds
+from onefold.core.tiles import covered
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.alarms import Alarms, Limits, Measured, sentence
+from onefold.worker.coverage import Noted, known, open_tiles
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.reading import Reader
 from onefold.worker.report import Teller
@@ -33,6 +35,12 @@ EVERY = 5.0
 
 COUNT_EVERY = 30.0
 """Seconds between two counts of what waits in the store, which cost time in proportion to it."""
+
+COVER_EVERY = 300.0
+"""Seconds between two looks at the tiles of series, which cost time in proportion to them."""
+
+TILES = 5_000
+"""How many of a series' latest tiles are looked at."""
 
 PAGE = 500
 MOST = 20
@@ -54,10 +62,12 @@ class Observation:
         self.worker = worker
         self.waiting: dict[str, Waiting] = {}
         self.gaps: Counter[str] = Counter()
+        self.open_tiles: dict[tuple[str, str], int] = {}
         self._every = every
         self._alarms: dict[Reader, Alarms] = {}
         self._tellers: dict[Reader, Teller] = {}
         self._counted_at = float("-inf")
+        self._covered_at = float("-inf")
 
     async def attend(self, ports: AsyncPorts) -> None:
         """Watch until cancelled, then say that it is over."""
@@ -77,6 +87,9 @@ class Observation:
         if time.monotonic() - self._counted_at >= COUNT_EVERY:
             await self._count(ports)
             self._counted_at = time.monotonic()
+        if time.monotonic() - self._covered_at >= COVER_EVERY:
+            await self._cover(ports)
+            self._covered_at = time.monotonic()
 
     # ----- alarms
 
@@ -111,6 +124,22 @@ class Observation:
             self.gaps = Counter(one.value.get("pipeline", "") for _, one in gaps)
         except OnefoldError as error:
             log.debug("what waits could not be counted: %s", error)
+
+    async def _cover(self, ports: AsyncPorts) -> None:
+        names = {pipeline.name for pipeline in self.worker.pipelines}
+        try:
+            for noted in await arun(known(), ports):
+                if noted.series.scope in names:
+                    self.open_tiles[noted.series.scope, noted.series.name] = await _open(noted, ports)
+        except OnefoldError as error:
+            log.debug("coverage could not be counted: %s", error)
+
+
+async def _open(noted: Noted, ports: AsyncPorts) -> int:
+    """Count the tiles of a series that are not in, among its latest."""
+    now, step = time.time(), noted.series.step
+    latest = noted._replace(since=max(noted.since, int(now) // step * step - TILES * step))
+    return open_tiles(latest, await arun(covered(noted.series, latest.wanted(now)), ports), now)
 
 
 def limits(pipeline: Pipeline) -> Limits:

@@ -1,0 +1,177 @@
+"""`onefold coverage`: which stretches of every series are in, as a picture and as gaps.
+
+It reads the tiles that workers wrote; what a tile's state means is decided in `core.coverage`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import click
+
+from onefold.cli.codes import Code
+from onefold.cli.facts import iso
+from onefold.cli.frame import Command, asked
+from onefold.cli.opened import Opened, opened
+from onefold.cli.talk import data, emit, say
+from onefold.cli.text import counted
+from onefold.core.coverage import Span, Tile, tiles
+from onefold.core.story import moment, span
+from onefold.core.tiles import IN, Run, covered, runs
+from onefold.worker.coverage import Noted, known
+
+WIDTH = 60
+"""Cells of a picture."""
+
+MOST = 5_000
+"""Tiles that are read of a series unless a start is named."""
+
+GAPS_SHOWN = 5
+
+STATES = ("complete", "empty", "provisional", "partial", "missing")
+PICTURE = dict(zip(STATES, "█·▓▒░", strict=True))
+PLAIN = dict(zip(STATES, "#.~+-", strict=True))
+# A cell that stands for several tiles shows the one that most needs a look.
+WORST_FIRST = ("missing", "partial", "provisional", "complete", "empty")
+
+
+class Covered(NamedTuple):
+    """One series as of now: what is wanted, and what is known of its tiles."""
+
+    noted: Noted
+    wanted: Span
+    cut: bool
+    found: list[Tile]
+
+
+@click.command("coverage", cls=Command)
+@click.argument("series", required=False, metavar="[SERIES]")
+@click.option("--since", metavar="TIME", help="From this time on, with a zone, like 2026-01-31T00:00:00Z.")
+def coverage(series: str | None, since: str | None) -> int:
+    """Show which stretches of every series are in, and which are missing.
+
+    Each sign of the picture stands for one or more tiles, and shows the one that most needs a look: what
+    is missing or partial before what is complete. Without --since at most the latest 5,000 tiles of a
+    series are read. With --json one object per series.
+
+    \b
+    Example:
+        onefold coverage
+    """
+    options = asked()
+    start = None if since is None else _time(since)
+    with opened(options) as store:
+        noted = [one for one in store.run(known()) if series in (None, one.series.name)]
+        found = [_covered(store, one, start, time.time()) for one in noted]
+    if options.json:
+        emit(*(as_json(one) for one in found))
+    elif found:
+        _print(found)
+    else:
+        say("No series is known here: workers that fill one write it down.")
+    return Code.FINE
+
+
+def _time(written: str) -> int:
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise click.UsageError(
+            f"--since is {written!r:.80}: write a time with a zone, like 2026-01-31T00:00:00Z"
+        )
+    return int(at.timestamp())
+
+
+def _covered(store: Opened, noted: Noted, since: int | None, now: float) -> Covered:
+    wanted, cut = stretch(noted, since, now)
+    return Covered(noted, wanted, cut, store.run(covered(noted.series, wanted)))
+
+
+def stretch(noted: Noted, since: int | None, now: float) -> tuple[Span, bool]:
+    """Say which stretch to read: all that is wanted, or its latest part where that is too much."""
+    whole, step = noted.wanted(now), noted.series.step
+    first = max(whole.since, since) if since is not None else whole.since
+    latest = whole.until - MOST * step
+    cut = since is None and first < latest
+    first = latest if cut else first
+    return Span(min(first, whole.until - 1), whole.until), cut
+
+
+# ----- telling
+
+
+def states(one: Covered) -> list[str]:
+    """Name the state of every wanted tile, in order; those that nobody looked at are missing."""
+    by_start = {tile.span.since: tile.state for tile in one.found}
+    return [by_start.get(span.since, "missing") for span in tiles(one.wanted, one.noted.series.step)]
+
+
+def picture(found: list[str], signs: dict[str, str], width: int = WIDTH) -> str:
+    """Draw tiles in at most so many signs; each shows the worst of its tiles."""
+    cells = min(width, len(found))
+    parts = (found[at * len(found) // cells : (at + 1) * len(found) // cells] for at in range(cells))
+    return "".join(signs[min(part, key=WORST_FIRST.index)] for part in parts)
+
+
+def gaps(one: Covered) -> list[Run]:
+    """Give the stretches that are not in, merged."""
+    return [run for run in runs(one.noted.series.step, one.wanted, one.found) if run.state not in IN]
+
+
+def as_json(one: Covered) -> dict[str, Any]:
+    """Give a series for programs."""
+    series, numbers = one.noted.series, Counter(states(one))
+    return {
+        "pipeline": series.scope,
+        "series": series.name,
+        "step": series.step,
+        "since": iso(one.wanted.since),
+        "until": iso(one.wanted.until),
+        "cut": one.cut,
+        "tiles": {state: numbers[state] for state in STATES},
+        "rows": sum(tile.rows for tile in one.found),
+        "expected": one.noted.expected(one.wanted),
+        "gaps": [
+            {"since": iso(gap.span.since), "until": iso(gap.span.until), "state": gap.state or "missing"}
+            for gap in gaps(one)
+        ],
+    }
+
+
+def _print(found: list[Covered]) -> None:
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    signs = PLAIN if plain else PICTURE
+    for one in found:
+        data(*_lines(one, signs))
+    data("  ".join(f"{signs[state]} {state}" for state in STATES))
+
+
+def _lines(one: Covered, signs: dict[str, str]) -> list[str]:
+    series, every = one.noted.series, states(one)
+    share = sum(state in IN for state in every) / len(every)
+    rows = sum(tile.rows for tile in one.found)
+    head = f"{series.scope}/{series.name}  {_day(one.wanted.since)} to {_day(one.wanted.until)}, "
+    head += f"tiles of {span(series.step)}"
+    missing = gaps(one)
+    lines = [
+        head + (", the latest only" if one.cut else ""),
+        f"  {picture(every, signs)}  {share:.1%} in, {rows:,} of {one.noted.expected(one.wanted):,} rows",
+    ]
+    for gap in missing[:GAPS_SHOWN]:
+        number = counted(gap.tiles, "tile")
+        lines.append(
+            f"  {moment(gap.span.since)} to {moment(gap.span.until)}  {gap.state or 'missing'}, {number}"
+        )
+    if len(missing) > GAPS_SHOWN:
+        lines.append(f"  and {len(missing) - GAPS_SHOWN:,} more stretches; --json tells them all")
+    return [*lines, ""]
+
+
+def _day(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%MZ")

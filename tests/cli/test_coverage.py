@@ -1,0 +1,98 @@
+"""`onefold coverage`: what is in and what is missing, as a picture, as gaps, and for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onefold import Ledger
+from onefold.cli.codes import Code
+from onefold.cli.coverage import MOST, PICTURE, PLAIN, STATES, picture, stretch
+from onefold.core.coverage import Span
+from onefold.core.entry import Change, Entry
+from onefold.core.tiles import Series, noted
+from onefold.drive import Ports, run
+from onefold.stores.sqlite import SqliteStore
+from onefold.worker.coverage import Noted, note
+from tests.cli.stage import Cli, process
+
+pytestmark = pytest.mark.store("sqlite")
+
+SERIES = Series("bars", "EURUSD", 3600)
+DAY = 86400
+
+
+@pytest.fixture
+def day(here: Path) -> Path:
+    """A day of hours: the first ten are in, one of them empty; the next is partial; the rest is missing."""
+    book = Ledger("sqlite:///onefold.db")
+    for hour in range(10):
+        receipt = noted("empty", 0) if hour == 4 else noted("complete", 60)
+        book.claim(SERIES.key(hour * 3600), effect="idempotent").settle(receipt)
+    book.close()
+    store = SqliteStore("onefold.db")
+    body = '{"record":{"id":"x","at":0,"source":"s","body":null},"note":{"state":"partial","rows":30}}'
+    store.swap(
+        [Change(SERIES.key(10 * 3600), None, Entry("free", token="t", effect="idempotent", body=body))]
+    )
+    run(note(Noted(SERIES, 0, DAY, 60)), Ports(store))
+    store.close()
+    return here
+
+
+def test_a_series_is_told_to_programs_with_its_gaps(day: Path, cli: Cli):
+    [told] = cli.lines("coverage")
+
+    assert (told["pipeline"], told["series"], told["step"]) == ("bars", "EURUSD", 3600)
+    assert told["tiles"] == {"complete": 9, "empty": 1, "provisional": 0, "partial": 1, "missing": 13}
+    assert (told["rows"], told["expected"]) == (570, 1440)
+    assert told["gaps"] == [
+        {"since": "1970-01-01T10:00:00.000Z", "until": "1970-01-01T11:00:00.000Z", "state": "partial"},
+        {"since": "1970-01-01T11:00:00.000Z", "until": "1970-01-02T00:00:00.000Z", "state": "missing"},
+    ]
+
+
+def test_a_series_is_drawn_with_one_sign_per_tile_where_there_is_room(day: Path, cli: Cli):
+    result = cli("coverage", "EURUSD")
+
+    assert result.exit_code == Code.FINE
+    assert "████·█████▒░░░░░░░░░░░░░  41.7% in, 570 of 1,440 rows" in result.stdout
+    assert "1970-01-01 10:00:00Z to 1970-01-01 11:00:00Z  partial, 1 tile" in result.stdout
+    assert cli("coverage", "GBPUSD").stdout == ""
+
+
+def test_a_terminal_without_these_signs_gets_plain_ones(day: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+
+    assert "####.#####+-------------  41.7% in" in process("coverage").stdout
+
+
+def test_only_what_is_asked_for_is_read(day: Path, cli: Cli):
+    [told] = cli.lines("coverage", "--since", "1970-01-01T08:00:00Z")
+
+    assert told["tiles"] == {"complete": 2, "empty": 0, "provisional": 0, "partial": 1, "missing": 13}
+    assert cli("coverage", "--since", "yesterday").exit_code == Code.USAGE
+
+
+def test_a_cell_that_stands_for_several_tiles_shows_the_one_that_most_needs_a_look():
+    found = ["complete"] * 8 + ["complete", "missing"] + ["partial", "empty"]
+
+    assert picture(found, PICTURE, width=6) == "████░▒"
+    assert picture(["complete"], PICTURE) == "█"
+    assert set(PICTURE) == set(PLAIN) == set(STATES)
+
+
+def test_of_a_long_series_only_the_latest_tiles_are_read_unless_a_start_is_named():
+    long = Noted(SERIES, 0, None, 60)
+    now = 3600.0 * MOST * 3
+
+    assert stretch(long, None, now) == (Span(3600 * MOST * 2, 3600 * MOST * 3), True)
+    assert stretch(long, 0, now) == (Span(0, 3600 * MOST * 3), False)
+
+
+def test_where_no_series_is_known_that_is_said(cli: Cli, book: Ledger):
+    book.call(SERIES.key(0), lambda: None)
+
+    assert cli("coverage").exit_code == Code.FINE
+    assert "No series is known here" in cli("coverage").stderr
