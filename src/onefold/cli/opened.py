@@ -98,11 +98,11 @@ def exists(store: Store) -> bool:
 
 
 @contextmanager
-def opened(asked: Asked, url: str | None = None) -> Iterator[Opened]:
-    """Open the store that was asked for, as it is: nothing is created."""
+def opened(asked: Asked, url: str | None = None, create: bool = False) -> Iterator[Opened]:
+    """Open the store that was asked for, as it is: nothing is created, unless the command is there to write."""
     located = found_store(asked, url)
     try:
-        store = connect(located.url, create=False)
+        store = connect(located.url, create=create)
     except Misconfigured as error:
         raise misnamed(located, str(error)) from error
     if located.url.startswith("memory:"):

@@ -21,6 +21,7 @@ COMMANDS = {
     "apps": "onefold.cli.apps:apps",
     "store": "onefold.cli.store:store",
     "doctor": "onefold.cli.doctor:doctor",
+    "demo": "onefold.cli.demo:demo",
     "version": "onefold.cli.versions:version",
 }
 

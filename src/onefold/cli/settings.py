@@ -112,7 +112,8 @@ def put_(name: str, file: str | None, over: int | None, by: str | None) -> int:
     """
     options, who, value = asked(), operator(by), _read(file)
     checked(name, value, _declared(name))
-    with opened(options) as store:
+    # What a worker follows is put before its first run: then the store is made here.
+    with opened(options, create=True) as store:
         stands = store.run(get(name))
         number = stands.number if stands else 0
         if over is not None and over != number:

@@ -1,0 +1,75 @@
+"""`onefold demo`: all applications against stand-ins of the outside, with workers killed on the way.
+
+The one command that may load stand-ins, and only when it is called.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from onefold.cli.codes import Code
+from onefold.cli.frame import Command, asked
+from onefold.cli.talk import data, emit, say
+
+
+@click.command("demo", cls=Command)
+@click.option(
+    "--seconds", type=click.FloatRange(5, 3600), default=45.0, help="How long the trouble lasts (45)."
+)
+@click.option("--seed", type=int, default=1, help="What the worlds and the kills are drawn from (1).")
+@click.option(
+    "--keep", is_flag=True, help="Leave the store behind, and say where, for status, why and coverage."
+)
+@click.option(
+    "--app", "apps", multiple=True, metavar="NAME", help="Only this application; may be given again."
+)
+def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...]) -> int:
+    """Watch the applications survive duplicates, crashes and cut connections.
+
+    Everything runs on this machine: the outside is played by stand-ins that repeat, reorder, delay,
+    cut and lie, and keep their own journals. Workers are killed with SIGKILL and started again.
+    The account is counted from the journals; beside it stands a naive worker on the same events.
+
+    \b
+    Example:
+        onefold demo --seconds 20
+    """
+    from onefold.worlds.demo.frame import Demo, table
+    from onefold.worlds.demo.parts import PARTS, made
+
+    for name in apps:
+        if name not in PARTS:
+            raise click.UsageError(f"there is no {name} in the demo: {', '.join(PARTS)} are")
+    folder = Path(tempfile.mkdtemp(prefix="onefold-demo-"))
+    options = asked()
+    try:
+        result = Demo(made(apps), folder, seed, _quiet if options.json else _tell).run(seconds)
+    finally:
+        if keep:
+            say(f"kept: {folder}; look at it with: cd {folder} && onefold status")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    if options.json:
+        emit(result.as_json())
+    else:
+        data("", *table(result), "", _closing(result.kills, result.between, result.adds_up))
+    return Code.FINE if result.adds_up else Code.FAILED
+
+
+def _closing(kills: int, between: int, adds_up: bool) -> str:
+    verdict = "The account adds up." if adds_up else "THE ACCOUNT DOES NOT ADD UP."
+    return f"{kills} workers killed, {between} of them between claim and settle. {verdict}"
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _quiet(text: str) -> None:
+    """JSON stands alone on standard output, and nothing else is said."""

@@ -1,0 +1,21 @@
+"""Which applications the demo shows, in the order of its account."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from onefold.worlds.demo.part import Part
+
+PARTS = {
+    "whales": "onefold.worlds.demo.whales:Whales",
+}
+
+
+def made(names: tuple[str, ...] = ()) -> list[tuple[Part, Part]]:
+    """Make the parts of the demo, each once for Onefold and once for the naive worker."""
+    pairs: list[tuple[Part, Part]] = []
+    for name in names or tuple(PARTS):
+        module, _, kind = PARTS[name].partition(":")
+        part = getattr(import_module(module), kind)
+        pairs.append((part(), part()))
+    return pairs
