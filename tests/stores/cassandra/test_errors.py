@@ -13,6 +13,7 @@ from cassandra import (
     ReadTimeout,
     Unauthorized,
     Unavailable,
+    UnresolvableContactPoints,
     WriteFailure,
     WriteTimeout,
     WriteType,
@@ -22,6 +23,7 @@ from cassandra.connection import ConnectionException, ConnectionShutdown
 from cassandra.protocol import (
     IsBootstrappingErrorMessage,
     OverloadedErrorMessage,
+    ProtocolException,
     ServerError,
     SyntaxException,
 )
@@ -89,7 +91,14 @@ def test_an_error_of_a_statement_means(error, kind, words):
         (NoHostAvailable("none", {"h": OSError("refused")}), Unreachable, "cannot be reached: refused"),
         (NoHostAvailable("none", {}), Unreachable, "Is it running?"),
         (OperationTimedOut({}, "h"), Unreachable, "nothing was asked"),
-        (Misconfigured("said already"), Misconfigured, "said already"),
+        (UnresolvableContactPoints({}), Unreachable, "cannot be reached"),
+        (
+            NoHostAvailable(
+                "none", {"h": ProtocolException(0xA, "Invalid or unsupported protocol version", None)}
+            ),
+            Misconfigured,
+            "put protocol_version=3 into the URL",
+        ),
     ],
 )
 def test_an_error_of_a_connection_means(error, kind, words):

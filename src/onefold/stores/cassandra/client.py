@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -195,17 +196,18 @@ class Client:
                 link.close()
 
     def _connect(self) -> Link:
-        cluster = clustered(self.address)
-        try:
-            link = Link(cluster, cluster.connect(), self.address)
-            run(prepare(self._create, self.address), Clients(link))
-        except BaseException as error:
-            cluster.shutdown()
-            if isinstance(error, Unanswered):
-                raise Unreachable(f"{error}; nothing else was asked yet") from error
-            if isinstance(error, OnefoldError) or not isinstance(error, Exception):
-                raise
-            raise unreached(error, self.address.name) from error
+        with ExitStack() as undo:
+            try:
+                cluster = clustered(self.address)
+                undo.callback(cluster.shutdown)
+                link = Link(cluster, cluster.connect(), self.address)
+            except Exception as error:
+                raise unreached(error, self.address.name) from error
+            try:
+                run(prepare(self._create, self.address), Clients(link))
+            except Unanswered as error:
+                raise Unreachable(f"{error}; nothing was asked of the ledger yet") from error
+            undo.pop_all()
         return link
 
 

@@ -94,8 +94,6 @@ def _refused(reason: str, name: str) -> OnefoldError:
 
 def unreached(error: Exception, name: str) -> OnefoldError:
     """Say in our words why there is no connection."""
-    if isinstance(error, OnefoldError):
-        return error
     causes = list(error.errors.values()) if isinstance(error, NoHostAvailable) and error.errors else [error]
     reason = words(causes[0])
     if any(isinstance(cause, AuthenticationFailed | BadCredentials) for cause in causes):
