@@ -6,6 +6,7 @@ was filtered, is parked, or lies in a gap that was reported; what is left is los
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -29,6 +30,13 @@ class Account(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         return {**self._asdict(), "parked": dict(self.parked), "adds_up": self.adds_up}
+
+
+def kept_in(row: dict[str, Any]) -> dict[str, Any]:
+    """Read what an open entry keeps, from a line of `onefold list --json`: its record, and for whom it is."""
+    body = row.get("body")
+    kept = json.loads(body) if isinstance(body, str) else body
+    return kept if isinstance(kept, dict) else {}
 
 
 def account(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onefold.worlds.chat import TOKEN, ChatWorld
+from onefold.worlds.demo.account import kept_in
 from onefold.worlds.demo.naive import remember, remembered
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.polymarket import Polymarket
@@ -84,9 +85,9 @@ class Whales:
         return len(fills) * len(SUBSCRIBERS) - self.expected().total()
 
     def named(self, row: dict[str, Any]) -> str | None:
-        body = row.get("body") or {}
-        record = body.get("record", {}).get("body") or {}
-        return f"{body.get('for')}/{record.get('transactionHash')}" if body.get("for") else None
+        kept = kept_in(row)
+        record = kept.get("record", {}).get("body") or {}
+        return f"{kept['for']}/{record.get('transactionHash')}" if kept.get("for") else None
 
     def naive(self) -> dict[str, Any]:
         return {"data": self.data.url, "chat": f"{self.chat.url}/bot{TOKEN}/sendMessage"}
