@@ -106,6 +106,11 @@ class Site:
         return Response({"error": "not found"}, 404)
 
 
+class _Server(ThreadingHTTPServer):
+    # With the usual 5, a burst of askers is reset, which is a misbehaviour that nobody asked for.
+    request_queue_size = 256
+
+
 def _server(site: Site) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -146,6 +151,6 @@ def _server(site: Site) -> ThreadingHTTPServer:
             with suppress(ConnectionError, TimeoutError):  # the asker left, as askers do
                 super().handle()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     return server
