@@ -125,6 +125,50 @@ def test_what_was_missed_comes_first_and_what_is_live_waits_for_it():
     assert source.repeats
 
 
+def confirms(message: str | bytes) -> bool:
+    return "subscribed" in json.loads(message)
+
+
+def test_history_is_read_only_when_the_subscription_is_confirmed():
+    events = Events()
+    subscribed: list[int] = []
+
+    def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        subscribed.append(stream.connections)
+        return history(events)(cursor)
+
+    def then(heard: Heard) -> None:
+        wait_for(lambda: bool(subscribed))
+        stream.spoil("cut-before")
+
+    with Stream(events, hesitates=0.2) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, confirms=confirms, backfill=backfill)
+        listen(source, stream, then)
+    assert subscribed == [1]
+
+
+@pytest.mark.parametrize("ends", ["nothing", "cut"])
+def test_a_subscription_that_is_not_confirmed_ends_the_line(ends):
+    def then(heard: Heard) -> None:
+        if ends == "cut":
+            stream.spoil("garbage")
+            stream.spoil("cut-before")
+
+    with Stream(Events(), confirms=False) as stream:
+        opening = 0.3 if ends == "nothing" else 15
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, confirms=confirms, opening=opening)
+        heard = listen(source, stream, then)
+
+    assert heard.pages == []
+    assert ("was cut" if ends == "cut" else "no subscription was confirmed in 0.3 s") in str(heard.error)
+
+
+def test_without_a_confirmation_history_is_read_once_more_soon_after():
+    assert Websocket("ws://127.0.0.1", parse, backfill=history(Events()))._again == 2.0
+    assert Websocket("ws://127.0.0.1", parse, confirms=confirms)._again is None
+    assert Websocket("ws://127.0.0.1", parse, confirms=confirms, lag=9, timed=True)._again == 9.0
+
+
 def test_a_line_that_is_cut_during_the_back_fill_hands_on_what_came_until_then_and_no_sooner():
     events = Events()
     events.happen()

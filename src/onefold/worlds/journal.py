@@ -34,6 +34,11 @@ class Journal:
         with self._lock:
             return [line for line in self._lines if line["kind"] == kind]
 
+    def lines(self) -> list[dict[str, Any]]:
+        """Return everything, in the order in which it happened."""
+        with self._lock:
+            return list(self._lines)
+
     def close(self) -> None:
         if self._file:
             self._file.close()

@@ -76,13 +76,20 @@ class Stream:
     """Pushes events to whoever subscribed, in a thread with an event loop of its own."""
 
     def __init__(
-        self, events: Events, mischief: Mischief | None = None, *, backlog: int = 1000, asked: bool = True
+        self,
+        events: Events,
+        mischief: Mischief | None = None,
+        *,
+        backlog: int = 1000,
+        hesitates: float = 0.0,
+        confirms: bool = True,
     ) -> None:
         self.events = events
         self.mischief = mischief or Mischief()
         self.journal = events.journal
         self._backlog = backlog
-        self._asked = asked
+        self._hesitates = hesitates
+        self._confirms = confirms
         self._loop = asyncio.new_event_loop()
         self._lines: set[_Line] = set()
         self._thread = threading.Thread(target=self._live, name="onefold-stream", daemon=True)
@@ -93,6 +100,11 @@ class Stream:
     @property
     def url(self) -> str:
         return f"ws://127.0.0.1:{self.port}/feed"
+
+    @property
+    def running(self) -> bool:
+        """Whether anybody can connect."""
+        return not self._loop.is_closed()
 
     @property
     def connections(self) -> int:
@@ -108,7 +120,7 @@ class Stream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._loop.is_closed():
+        if self.running:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
@@ -160,10 +172,12 @@ class Stream:
         line = _Line(connection, self.mischief, self.journal, self._backlog)
         self.journal.note("connected")
         try:
-            if self._asked:
-                self.journal.note("subscribed", message=str(await connection.recv()))
+            asked = str(await connection.recv())
+            await asyncio.sleep(self._hesitates)
             self._lines.add(line)
-            await connection.send(json.dumps({"subscribed": True}))
+            self.journal.note("subscribed", message=asked)
+            if self._confirms:
+                await connection.send(json.dumps({"subscribed": True}))
             await line.run()
         except ConnectionClosed:
             pass  # subscribers leave, and some are cut

@@ -30,6 +30,9 @@ __all__ = ["Disconnected", "Websocket"]
 PAGE = 200
 """How many live messages are handed on together."""
 
+UNCONFIRMED = 2.0
+"""Seconds in which a subscription that nobody confirms is taken to be made."""
+
 RAW = 2_000
 """How much of a message that cannot be read is kept."""
 
@@ -42,8 +45,17 @@ class Websocket:
 
     `parse` gives the records of a message: one, several, or None for what is none; if it raises, the message
     is set aside, and if it raises `Disconnected`, the connection is given up (a subscription was refused).
+    `confirms` says whether a message confirms a subscription: history is read only when as many came as
+    were asked for, because what happens before that is on neither.
     `backfill(cursor)` yields pages from the cursor on, inclusive, oldest first, up to the present. Without
     it, what is sent while the line is down is never seen.
+
+    A line that is not open, and confirmed, after `opening`, that answers no ping for `ping`, or that says
+    nothing for `silence`, is given up. `keepalive` is a message to send every so often. `again` is when to
+    read history once more after connecting, for a far side whose history is behind its stream; by itself
+    after `lag`, if the order is of times. `buffer` and `largest` bound how many messages wait and how large
+    one may be, `patience` how long a back-fill may show nothing. Pauses between connections double from the
+    first to the longest of `backoff`, until one was `stable`.
     """
 
     def __init__(
@@ -52,11 +64,13 @@ class Websocket:
         parse: Callable[[Message], Parsed],
         *,
         subscribe: Sent | Callable[[], Sent | Awaitable[Sent]] = (),
+        confirms: Callable[[Message], bool] | None = None,
         backfill: Callable[[Cursor], AsyncIterable[Page | Record]] | None = None,
         again: Duration | None = None,
         lag: Duration | None = None,
         reach: Duration = "forever",
         timed: bool = False,
+        opening: Duration = "15s",
         ping: Duration = "20s",
         silence: Duration = "forever",
         keepalive: tuple[Duration, Message] | None = None,
@@ -64,6 +78,7 @@ class Websocket:
         largest: int = 1 << 20,
         patience: Duration = "5m",
         stable: Duration = "60s",
+        backoff: tuple[Duration, Duration] = (0.5, 60),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         if isinstance(url, str):
@@ -75,15 +90,18 @@ class Websocket:
         self.lag: Seconds = 0.0 if lag is None else seconds(lag, "lag")
         self.reach: Seconds | None = forever_or_seconds(reach, "reach")
         self.repeats = backfill is not None
-        self.backoff = Backoff(stable=seconds(stable, "stable"))
+        first, longest = (seconds(one, "backoff") for one in backoff)
+        self.backoff = Backoff(first, longest, seconds(stable, "stable"))
         self._url = url
         self._parse = parse
         self._subscribe = subscribe
+        self._confirms = confirms
         self._backfill = backfill
         self._again = self._settles(again)
         self._patience = seconds(patience, "patience")
         self._headers = dict(headers or {})
         self._watch = Watch(
+            opening=seconds(opening, "opening"),
             ping=seconds(ping, "ping"),
             silence=forever_or_seconds(silence, "silence"),
             keepalive=keepalive and (seconds(keepalive[0], "keepalive"), keepalive[1]),
@@ -94,10 +112,14 @@ class Websocket:
         )
 
     def _settles(self, again: Duration | None) -> Seconds | None:
-        """Say how long after connecting history is read once more; by itself, as late as records may come."""
+        """Say how long after connecting history is read once more.
+
+        By itself: as late as records may come, and as a subscription may take that nobody confirms.
+        """
         if again is not None:
             return seconds(again, "again")
-        return self.lag if self.timed and self.lag and self._backfill else None
+        late = self.lag if self.timed else 0.0
+        return max(late, 0.0 if self._confirms else UNCONFIRMED) or None
 
     async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
         """A stream hears nothing."""
@@ -123,11 +145,14 @@ class Websocket:
             await self._report(url, trouble, time.monotonic() - began)
 
     async def _connected(self, url: str) -> Live:
-        live = await Live.connect(url, self._headers, self._watch)
+        live = await Live.connect(url, self._headers, self._watch, self._confirms)
         try:
             given = self._subscribe() if callable(self._subscribe) else self._subscribe
-            for message in await given if inspect.isawaitable(given) else given:
+            messages = list(await given if inspect.isawaitable(given) else given)
+            for message in messages:
                 await live.send(message if isinstance(message, str | bytes) else json.dumps(message))
+            if self._confirms:
+                await live.confirmed(len(messages))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await live.close()
@@ -149,7 +174,7 @@ class Websocket:
             async for page in missed:
                 yield page
         yield Page([])
-        again = None if self._again is None else live.since + self._again
+        again = None if self._again is None or self._backfill is None else live.since + self._again
         while True:
             messages = await live.take(PAGE, again)
             if messages:

@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 Message = str | bytes
-
-OPENING = 15.0
-"""Seconds in which a connection must be open."""
+Confirms = Callable[[Message], bool]
 
 CLOSING = 1.0
 """Seconds that the far side has for saying goodbye."""
@@ -44,6 +42,8 @@ class Disconnected(OnefoldError):
 class Watch:
     """What is watched on a connection, and how much of it is kept."""
 
+    opening: Seconds
+    """In which a connection must be open, and then its subscriptions confirmed."""
     ping: Seconds
     silence: Seconds | None
     keepalive: tuple[Seconds, Message] | None
@@ -56,11 +56,15 @@ class Watch:
 class Live:
     """An open connection. Everything that comes is buffered at once, so that pongs always get through."""
 
-    def __init__(self, socket: ClientConnection, url: str, watch: Watch) -> None:
+    def __init__(
+        self, socket: ClientConnection, url: str, watch: Watch, confirms: Confirms | None = None
+    ) -> None:
         self.since = self._heard = time.monotonic()
         self._socket = socket
         self._url = url
         self._watch = watch
+        self._confirms = confirms
+        self._confirmed = 0
         self._buffer: deque[Message] = deque()
         self._bytes = 0
         self._error: Disconnected | None = None
@@ -72,7 +76,9 @@ class Live:
         self._tasks = [asyncio.create_task(self._guarded(one)) for one in watching]
 
     @classmethod
-    async def connect(cls, url: str, headers: Mapping[str, str], watch: Watch) -> Live:
+    async def connect(
+        cls, url: str, headers: Mapping[str, str], watch: Watch, confirms: Confirms | None = None
+    ) -> Live:
         """Open a connection; whatever prevents it is told without the secrets of the address."""
         connect = _connector()
         host = urlsplit(url).hostname or ""
@@ -80,7 +86,7 @@ class Live:
             socket = await connect(
                 url,
                 additional_headers=headers,
-                open_timeout=OPENING,
+                open_timeout=watch.opening,
                 close_timeout=CLOSING,
                 ping_interval=None,
                 max_size=watch.largest,
@@ -90,7 +96,7 @@ class Live:
         except Exception as error:
             reason = scrubbed(f"{type(error).__name__}: {error}", url)
             raise Disconnected(f"{safe_url(url)} cannot be connected: {reason}") from None
-        return cls(socket, url, watch)
+        return cls(socket, url, watch, confirms)
 
     async def send(self, message: Message) -> None:
         """Send a message of the caller's."""
@@ -98,6 +104,18 @@ class Live:
             await self._socket.send(message)
         except Exception as error:
             raise self._ended(error) from None
+
+    async def confirmed(self, number: int) -> None:
+        """Wait until so many subscriptions were confirmed; the messages that do so stay where they are."""
+        try:
+            async with asyncio.timeout(self._watch.opening):
+                while self._confirmed < number and self._error is None:
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            raise self._because(f"no subscription was confirmed in {self._watch.opening:g} s") from None
+        if self._error is not None:
+            raise self._error
 
     async def take(self, most: int, until: float | None = None) -> list[Message]:
         """Wait for messages; none if the time has come first. What was buffered comes before the end."""
@@ -154,7 +172,13 @@ class Live:
             self._heard = time.monotonic()
             self._buffer.append(message)
             self._bytes += len(message)
+            self._note_confirmed(message)
             self._came.set()
+
+    def _note_confirmed(self, message: Message) -> None:
+        if self._confirms:
+            with suppress(Exception):  # what cannot be read confirms nothing
+                self._confirmed += bool(self._confirms(message))
 
     async def _make_room(self, message: Message) -> None:
         if not self._watch.waits:
