@@ -83,7 +83,7 @@ async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
             await anyio.sleep(0.005)
 
 
-def run_until(worker: Worker, condition: Callable[[], bool]) -> int:
+def run_until(worker: Worker, condition: Callable[[], bool], seconds: float = 10) -> int:
     """Run a worker until a condition holds, then stop it; return its exit code."""
 
     async def both() -> int:
@@ -94,7 +94,7 @@ def run_until(worker: Worker, condition: Callable[[], bool]) -> int:
 
         async with anyio.create_task_group() as group:
             group.start_soon(work)
-            await until(condition)
+            await until(condition, seconds)
             worker.stop()
         return codes[0]
 

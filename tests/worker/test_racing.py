@@ -201,6 +201,10 @@ def test_the_late_are_counted_by_how_late_they_are_and_the_missing_when_their_ti
     tally.sighted(b"c", "ws", 42.0)
     tally.sighted(b"c", "ws", 43.0)
 
+    assert tally.race.first == {"ws": 1, "poll": 1}
+    tally.won(b"b", "ws")
+    assert tally.race.first == {"ws": 2, "poll": 1}
+
     tally.race.close(60.9)
     assert tally.race.missed == {}
     tally.race.close(61.0)
@@ -225,6 +229,7 @@ def test_a_sighting_that_two_sources_shared_is_not_struck_out():
     race.sight(b"b", "ws", 1.0)
     for key in (b"a", b"b", b"unknown"):
         race.take_back(key, "ws")
+    race.close(1e9)
 
     assert race.first == {"ws": 1}
 

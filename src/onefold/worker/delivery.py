@@ -99,7 +99,7 @@ class Delivery:
         for task, one, answer in zip(tasks, bids, answers, strict=True):
             if answer.state == "won":
                 won.append(Attempt(one, answer, task))
-                self.tally.add("won", task.record.source)
+                self.tally.won(task.key.id, task.record.source)
             else:
                 fates[task.key.id] = self._not_won(task, answer)
         if won:

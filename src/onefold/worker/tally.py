@@ -44,10 +44,15 @@ class Tally:
         """Count what was done before: a re-read of ours, if we went back for it, else a duplicate."""
         self.add("reread" if self.was_read(record) else "duplicate", record.source)
 
+    def won(self, key: bytes, source: str) -> None:
+        """Count a claim that was won."""
+        self.add("won", source)
+        self.race.confirm(key)
+
     def done_before(self, key: bytes, record: Record, by: str) -> None:
         """Count what the ledger knows as done; what another source won is no duplicate of this one's."""
         self.race.take_back(key, record.source)
-        if by in self.sources and by != record.source and not self.was_read(record):
+        if by not in ("", record.source) and not self.was_read(record):
             self.add("raced", record.source)
         else:
             self.repeated(record)
@@ -87,6 +92,8 @@ class Sighting(NamedTuple):
     first: str
     at: float
     by: frozenset[str]
+    counted: bool = False
+    """Whether it is certain that this was the first sighting of all."""
 
 
 class Race:
@@ -108,19 +115,25 @@ class Race:
         known = self._seen.get(key)
         if known is None:
             self._seen[key] = Sighting(source, now, frozenset((source,)))
-            self.first[source] += 1
             return None
         if source in known.by:
             return None
         self._seen[key] = known._replace(by=known.by | {source})
+        self.confirm(key)
         return now - known.at
+
+    def confirm(self, key: bytes) -> None:
+        """Count the first sighting of a key as such: it is now certain that nothing was done before it."""
+        known = self._seen.get(key)
+        if known is not None and not known.counted:
+            self._seen[key] = known._replace(counted=True)
+            self.first[known.first] += 1
 
     def take_back(self, key: bytes, source: str) -> None:
         """Strike out a sighting that was no part of this race: the key had been done before it."""
         known = self._seen.get(key)
-        if known is not None and known.by == {source}:
+        if known is not None and known.first == source and not known.counted:
             del self._seen[key]
-            self.first[source] -= 1
 
     def close(self, now: float) -> None:
         """Count who missed what, where the time to show it has run out."""
@@ -129,6 +142,7 @@ class Race:
             over = now - oldest.at >= self._window
             if not over and len(self._seen) < self._limit:
                 return
+            self.confirm(key)
             del self._seen[key]
             # What is forgotten only for want of room may still be shown.
             self.missed.update(self._sources - oldest.by if over else ())
