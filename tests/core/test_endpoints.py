@@ -19,12 +19,12 @@ from onefold.core.endpoints import (
     check_url,
     choose,
     complaints,
-    endpoints_of,
     heard,
     is_private,
     ranked,
     text_of,
     wanted,
+    with_health,
 )
 from onefold.core.errors import Misconfigured
 
@@ -212,14 +212,11 @@ def test_endpoints_are_read_as_people_write_them():
     assert wanted(rows, WSS) == [Endpoint("wss://a.example"), Endpoint("env:NODE", 2, False)]
 
 
-def test_addresses_given_by_hand_are_stored_and_win_and_those_from_code_stay_in_the_code():
-    code = [after("---"), Endpoint("wss://ann:hunter2@b.example", 2)]
-    text = json.loads(json.dumps(text_of("nodes", code, by_hand=False)))
+def test_health_is_stored_by_address_and_no_address_is():
+    known = [after("---"), Endpoint("wss://ann:hunter2@b.example", 2)]
+    text = json.loads(json.dumps(text_of("nodes", known)))
 
     assert "hunter2" not in json.dumps(text)
-    assert endpoints_of(text, code) == code
-    assert endpoints_of(text, [Endpoint("wss://new.example")]) == [Endpoint("wss://new.example")]
-    assert endpoints_of(None, code) == code
-
-    by_hand = text_of("nodes", [after("++")], by_hand=True)
-    assert endpoints_of(by_hand, code) == [after("++")]
+    assert with_health([Endpoint(one.url, one.priority) for one in known], text) == known
+    assert with_health([Endpoint("wss://new.example")], text) == [Endpoint("wss://new.example")]
+    assert with_health(known, None) == known

@@ -13,12 +13,15 @@ from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 from urllib.parse import urlsplit
 
-from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.errors import Misconfigured
 from onefold.core.record import At
 from onefold.core.redaction import safe_url, scrubbed
 from onefold.core.terms import Seconds
 
 Health = Literal["healthy", "unhealthy", "unknown"]
+
+REFERENCES = ("env:", "file:")
+"""How an address begins that only says where the address itself, with its secret, is to be found."""
 
 HEALTHS: tuple[Health, ...] = get_args(Health)
 _RANK: dict[Health, int] = {"healthy": 0, "unknown": 1, "unhealthy": 2}
@@ -34,7 +37,7 @@ class Endpoint(NamedTuple):
     """One address of a service, what somebody wants of it, and what is known of it."""
 
     url: str
-    """May be `env:NAME`, so that an address with a secret in it need not be stored."""
+    """May be `env:NAME` or `file:PATH`, so that an address with a secret in it need not be stored."""
     priority: int = 0
     """Smaller is preferred."""
     enabled: bool = True
@@ -65,10 +68,6 @@ class Picks(Protocol):
     async def pick(self) -> str: ...
 
     async def tell(self, url: str, error: str | None) -> None: ...
-
-
-class Refusal(OnefoldError):
-    """An address may not be used, or there is none to use."""
 
 
 # ----- health
@@ -207,7 +206,7 @@ def wanted(rows: Any, schemes: Sequence[str], private: bool = False) -> list[End
         raise Misconfigured('endpoints are a list like [{"url": "wss://…", "priority": 1}]')
     read = [_wanted(at, row) for at, row in enumerate(rows, 1)]
     for one in read:
-        if not one.url.startswith("env:"):
+        if not one.url.startswith(REFERENCES):
             check_url(one.url, schemes, private)
     if len({one.url for one in read}) != len(read):
         raise Misconfigured("an endpoint is given twice")
@@ -227,17 +226,10 @@ def _wanted(at: int, row: Any) -> Endpoint:
     return Endpoint(row["url"], priority, enabled)
 
 
-def text_of(pool: str, endpoints: Sequence[Endpoint], by_hand: bool) -> dict[str, Any]:
-    """Write what is known of a pool as a document.
-
-    Addresses that a person gave are stored as given; those from code stay in the code, and only what may be
-    shown of them is stored.
-    """
-    rows = [
-        {"id": one.id, "url": one.url if by_hand else one.shown, "shown": one.shown, **_known(one)}
-        for one in endpoints
-    ]
-    return {"pool": pool, "by_hand": by_hand, "endpoints": rows}
+def text_of(pool: str, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Write what is known of a pool as a document; of addresses only what may be shown."""
+    rows = [{"id": one.id, "shown": one.shown, **_known(one)} for one in endpoints]
+    return {"pool": pool, "endpoints": rows}
 
 
 def _known(one: Endpoint) -> dict[str, Any]:
@@ -246,12 +238,10 @@ def _known(one: Endpoint) -> dict[str, Any]:
     return known
 
 
-def endpoints_of(text: Any, given: Sequence[Endpoint] = ()) -> list[Endpoint]:
-    """Read a pool's document: its addresses if a person gave them, else those from code with their health."""
+def with_health(endpoints: Sequence[Endpoint], text: Any) -> list[Endpoint]:
+    """Add to endpoints what a pool's document knows of them."""
     rows = {row["id"]: row for row in (text or {}).get("endpoints", ())}
-    if text and text["by_hand"]:
-        return [_read(Endpoint(row["url"], row["priority"], row["enabled"]), row) for row in rows.values()]
-    return [_read(one, rows.get(one.id)) for one in given]
+    return [_read(one, rows.get(one.id)) for one in endpoints]
 
 
 def _read(one: Endpoint, row: Mapping[str, Any] | None) -> Endpoint:

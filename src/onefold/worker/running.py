@@ -23,6 +23,7 @@ from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, T
 from onefold.stores import aconnect
 from onefold.stores.locate import announce, locate
 from onefold.worker.acting import Acting
+from onefold.worker.endpoints import pools
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.reading import Reader
 from onefold.worker.recovery import Recovery
@@ -66,7 +67,7 @@ class Worker:
         self.readers: list[Reader] = []
         self.once = once
         """Whether to end when every source was read to its present."""
-        self.beside = list(beside)
+        self.beside = [*(pool.attend for pool in pools(pipelines)), *beside]
         self._hurry: anyio.CancelScope | None = None
         self._store = store
         self._grace = seconds(grace, "grace")
