@@ -1,0 +1,82 @@
+"""Acts by a command: the record's body on its standard input, its answer by the exit code.
+
+0 is done. 75 (EX_TEMPFAIL) says that nothing happened, and that a later attempt may help; the other codes of
+sysexits.h, 64 to 78, that nothing happened and never will. Any other end leaves a one-shot command in doubt.
+A command that takes too long is killed with everything it started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio.to_thread
+
+from onefold.core.entry import Effect
+from onefold.core.errors import Refused, Rejected
+from onefold.core.ports import Claim
+from onefold.core.record import Record
+from onefold.core.terms import Duration, seconds
+
+NOT_NOW = 75
+NEVER = range(64, 79)
+SHOWN = 2000
+"""How much of what a command prints is kept as its receipt, in characters."""
+
+
+class Failed(Exception):
+    """A command ended in a way that does not say whether it did its work."""
+
+
+class Command:
+    """Runs a program for each record."""
+
+    def __init__(
+        self, program: Sequence[str], *, effect: Effect = "one-shot", timeout: Duration = "60s"
+    ) -> None:
+        self.effect: Effect = effect
+        self._program = list(program)
+        self._timeout = seconds(timeout, "timeout")
+
+    async def put(self, work: Sequence[tuple[Claim, Record]]) -> Sequence[Any | Exception]:
+        return [await anyio.to_thread.run_sync(self._run, claim, record) for claim, record in work]
+
+    def _run(self, claim: Claim, record: Record) -> Any | Exception:
+        variables = {"ONEFOLD_KEY": claim.key.id.hex(), "ONEFOLD_FENCE": str(claim.fence)}
+        try:
+            started = subprocess.Popen(
+                self._program,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **variables},
+                start_new_session=True,
+                text=True,
+            )
+        except OSError as error:
+            return Refused(f"{self._program[0]} cannot be started: {error.strerror}")
+        try:
+            said, complained = started.communicate(json.dumps(record.body), timeout=self._timeout)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+            started.communicate()
+            return Failed(f"{self._program[0]} took longer than {self._timeout:.0f} s and was killed")
+        return judged(self._program[0], started.returncode, said, complained)
+
+
+def judged(program: str, code: int, said: str, complained: str) -> Any | Exception:
+    """Say what the end of a command means."""
+    words = (complained or said).strip()[-200:]
+    if code == 0:
+        return {"exit": 0, "said": said[:SHOWN]}
+    if code == NOT_NOW:
+        return Refused(f"{program} asks to be tried later ({code}): {words}")
+    if code in NEVER:
+        return Rejected(f"{program} refuses this for good ({code}): {words}")
+    return Failed(f"{program} ended with {code}: {words}")
