@@ -2,8 +2,9 @@
 
 Python blocks of a page share one namespace and one event loop, and may await at top level. Lines that start
 with `$ onefold` in console and sh blocks are run by a shell; they must exit with 0, or with the code in a
-closing comment such as `# exit 3`. TOML blocks must parse. Other blocks are for the eye only. It must not
-swallow anything: whatever goes wrong leaves as an exception that names page and line.
+closing comment such as `# exit 3`. TOML blocks must parse. A block that begins with a comment like
+`# shop.py` is saved under that name, too. Other blocks are for the eye only. It must not swallow anything:
+whatever goes wrong leaves as an exception that names page and line.
 """
 
 import ast
@@ -23,6 +24,7 @@ from tests.docs.pages import Block, blocks
 
 __all__ = ["Broken", "commands", "run_page"]
 
+NAMED = re.compile(r"# ([\w-]+\.(?:py|toml))\n")
 EXIT = re.compile(r"\s#.*\bexit (?P<code>\d+)\s*$")
 
 
@@ -55,6 +57,8 @@ class Reader:
     module: ModuleType
 
     def try_out(self, block: Block) -> bool:
+        if named := NAMED.match(block.text):
+            Path(named[1]).write_text(block.text)
         match block.language:
             case "python":
                 self.run_python(block)

@@ -42,6 +42,17 @@ def test_every_promise_names_a_test_that_exists():
     assert unheld(GUARANTEES, names_of_tests(ROOT / "tests")) == []
 
 
+def test_every_test_that_a_page_names_exists():
+    named = {
+        name
+        for page in (ROOT / "docs").rglob("*.md")
+        for name in re.findall(r"`(test_\w{12,})`", page.read_text())
+    }
+
+    assert "test_a_second_signal_cuts_the_grace_short" in named
+    assert named - names_of_tests(ROOT / "tests") == set()
+
+
 @pytest.mark.parametrize(
     "row", ["| a promise | with no test |", "| a promise | `test_that_was_never_written` |"]
 )

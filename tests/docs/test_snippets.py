@@ -140,6 +140,14 @@ def test_a_page_starts_in_the_current_folder_and_its_blocks_share_it(elsewhere):
     assert (elsewhere / "made").exists()
 
 
+def test_a_block_that_names_a_file_is_saved_for_the_blocks_after_it(elsewhere):
+    text = page(("toml", "# shop.toml\nx = 1"), ("python", "# shop.py\nx = 1"), ("python", "import shop"))
+
+    run_page("page.md", f"<!-- python\nimport sys\nsys.path.insert(0, '')\n-->\n{text}")
+
+    assert (elsewhere / "shop.toml").read_text() == "# shop.toml\nx = 1\n"
+
+
 def test_commands_may_continue_on_the_next_line_and_announce_their_exit_code():
     block = Block("console", "$ onefold a \\\n    b\noutput\n$ onefold c  # needs a person: exit 3\n", 10)
 
