@@ -95,21 +95,18 @@ def _read(row: Any, shape: Shape) -> Record | Broken:
         wrong = f"it is no object, but {type(row).__name__}"
     if wrong is None:
         try:
-            name, at = _named(pick(row, shape.id)), moment(pick(row, shape.at), shape.unit)
+            name, at = named(pick(row, shape.id)), moment(pick(row, shape.at), shape.unit)
         except Exception as error:
-            wrong = f"{type(error).__name__}: {error}" if not isinstance(error, _Missing) else str(error)
+            wrong = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
         else:
             return Record(name, row, at)
     return Broken(quoted(row), wrong)
 
 
-class _Missing(Exception):
-    """A row lacks what every record has."""
-
-
-def _named(value: Any) -> str:
+def named(value: Any) -> str:
+    """Read the name of a record."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise _Missing(f"it has no id, but {quoted(value)[:80]}")
+        raise Unreadable(f"it has no id, but {quoted(value)[:80]}")
     return str(value)
 
 
@@ -119,7 +116,7 @@ def moment(value: Any, unit: Unit | None) -> At:
         return _iso(value)
     number = _number(value)
     if number is None:
-        raise _Missing(f"it has no order value, but {quoted(value)[:80]}")
+        raise Unreadable(f"it has no order value, but {quoted(value)[:80]}")
     return number if unit is None or unit == "s" else number / UNITS[unit]
 
 
@@ -132,11 +129,11 @@ def spelled(at: At, unit: Unit | None) -> str:
 
 def _iso(value: Any) -> float:
     if not isinstance(value, str):
-        raise _Missing(f"it has no time, but {quoted(value)[:80]}")
+        raise Unreadable(f"it has no time, but {quoted(value)[:80]}")
     try:
         read = datetime.fromisoformat(value)
     except ValueError:
-        raise _Missing(f"its time is no ISO 8601: {quoted(value)[:80]}") from None
+        raise Unreadable(f"its time is no ISO 8601: {quoted(value)[:80]}") from None
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 
