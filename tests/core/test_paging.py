@@ -11,9 +11,11 @@ from onefold.core.paging import (
     Chain,
     Next,
     Offset,
+    Part,
     Token,
     gap_before,
     gap_behind,
+    highest,
     is_behind,
     lowest,
 )
@@ -277,6 +279,31 @@ def test_one_page_is_all_there_is_without_paging():
 )
 def test_a_page_lies_behind_the_stop_if_its_end_does(numbers, stop, behind):
     assert is_behind(rows(*numbers), stop) is behind
+
+
+@pytest.mark.parametrize(
+    ("part", "held"),
+    [
+        (Part(), [1, 5, 9]),
+        (Part(since=5), [5, 9]),
+        (Part(until=5), [1, 5]),
+        (Part(2, 8), [5]),
+        (Part(until=-float("inf")), []),
+    ],
+)
+def test_a_round_hands_on_what_lies_in_its_part(part, held):
+    assert [at for at in (1, 5, 9) if part.holds(at)] == held
+
+
+@pytest.mark.parametrize(("until", "left"), [(None, []), (5, [9]), (9, [])])
+def test_what_came_during_a_round_is_left_to_the_next(until, left):
+    assert [at for at in (1, 5, 9) if Part(until=until).is_before(at)] == left
+
+
+def test_the_highest_place_is_that_of_those_that_are_known():
+    assert highest(None, 3, 7, None) == 7
+    assert highest(None) is None
+    assert highest() is None
 
 
 def test_the_lowest_place_is_that_at_the_end_of_a_page():

@@ -177,6 +177,30 @@ def is_behind(records: Sequence[Record], stop: At | None) -> bool:
     return stop is not None and bool(records) and all(one.at < stop for one in records[-TAIL:])
 
 
+class Part(NamedTuple):
+    """Which part of what a round shows is handed on, both ends included; None for no end.
+
+    While pages are read, rows arrive, and late ones arrive behind us. If the round ran on to rows younger
+    than itself, the cursor would follow them, and what came late behind us would be further back than `lag`.
+    So a round of a feed with a lag ends at the present of its beginning.
+    """
+
+    since: At | None = None
+    until: At | None = None
+
+    def holds(self, at: At) -> bool:
+        return (self.since is None or at >= self.since) and not self.is_before(at)
+
+    def is_before(self, at: At) -> bool:
+        """Say whether something is left to the next round, because it came during this one."""
+        return self.until is not None and at > self.until
+
+
+def highest(*places: At | None) -> At | None:
+    """Return the greatest place of those that are known."""
+    return max((at for at in places if at is not None), default=None)
+
+
 def lowest(records: Sequence[Record]) -> At | None:
     """Return the least order value at the end of a page."""
     return min((one.at for one in records[-TAIL:]), default=None)

@@ -26,9 +26,11 @@ from onefold.core.paging import (
     Next,
     Offset,
     Paging,
+    Part,
     Token,
     gap_before,
     gap_behind,
+    highest,
     is_behind,
     lowest,
 )
@@ -137,6 +139,8 @@ class Poll:
         self.lag: Seconds = 0.0 if lag is None else seconds(lag, "lag")
         self.reach: Seconds | None = forever_or_seconds(reach, "reach")
         self._due = -math.inf
+        self._at_once = False
+        self._seen: At | None = None
         self._newest: At | None = None
         self._doubts = 0
         self._short_lag = False
@@ -151,11 +155,10 @@ class Poll:
         self._due = time.monotonic() + self._every
         async with self._web.client() as client:
             round_ = self._newest_first if self._order == "newest-first" else self._oldest_first
-            page = Page(())
             async for page in round_(client, cursor):
                 yield page._replace(broken=self._news(page.broken))
                 self._remember(page.broken)
-        if page.more:
+        if self._at_once:
             self._due = -math.inf
 
     # ----- newest first
@@ -166,12 +169,13 @@ class Poll:
         kept: deque[Record] = deque(maxlen=self._room)
         broken: list[Broken] = []
         reached: At | None = None
-        found, behind = 0, False
+        part, found, behind = Part(), 0, False
         while chain.ask and not behind:
             shown = await self._page(client, chain, {})
             if chain.read == 1:
                 self._believe(shown, cursor)
-            wanted = [one for one in shown.new if stop is None or one.at >= stop]
+                part = self._part(stop, highest(self._seen, *map(_at, shown.records)))
+            wanted = self._wanted(shown, part)
             kept.extend(wanted)
             found += len(wanted)
             broken += shown.broken
@@ -180,7 +184,7 @@ class Poll:
         gap = None if behind else gap_behind(cursor, self._since, reached, chain)
         if gap is None:
             self._tell_short_lag(stop, reached, chain)
-        more = found > len(kept)
+        more = self._at_once = found > len(kept)
         self._make_room(kept, cursor, more)
         for page in _handed_on(sorted(kept, key=_at), more):
             yield page._replace(gap=gap, broken=broken)
@@ -198,9 +202,9 @@ class Poll:
 
     def _believe(self, shown: _Shown, cursor: Cursor) -> None:
         """Refuse a first page that is older than what was seen before: a cache, or a lie."""
-        known = max((at for at in (self._newest, cursor.at) if at is not None), default=None)
+        known = highest(self._newest, cursor.at)
         self._refuse_nothing(shown, known)
-        newest = max(map(_at, shown.records), default=None)
+        newest = highest(*map(_at, shown.records))
         if newest is not None and known is not None and newest < known:
             self._doubts += 1
             if self._doubts <= STALE:
@@ -227,15 +231,18 @@ class Poll:
     async def _oldest_first(self, client: Client, cursor: Cursor) -> AsyncIterator[Page]:
         stop = self._stop(cursor)
         begin = {} if self._start is None or stop is None else {self._start: spelled(stop, self._shape.unit)}
+        part = self._part(stop, highest(self._seen, cursor.at, time.time() if self.timed else None))
         chain = Chain(self._paging, self._pages)
-        highest = cursor.at
+        further = held = False
         while chain.ask:
             shown = await self._page(client, chain, begin)
             gap = await self._first(client, shown, cursor, begin) if chain.read == 1 else None
-            wanted = [one for one in shown.new if stop is None or one.at >= stop]
-            highest = max((at for at in (highest, *map(_at, wanted)) if at is not None), default=None)
-            yield Page(wanted, gap, chain.ended != "end", shown.broken)
-        if chain.ended != "end" and highest == cursor.at:
+            wanted = self._wanted(shown, part)
+            further = further or any(cursor.at is None or one.at > cursor.at for one in wanted)
+            held = held or any(part.is_before(one.at) for one in shown.new)
+            self._at_once = chain.ended != "end"
+            yield Page(wanted, gap, self._at_once or (held and not further), shown.broken)
+        if chain.ended != "end" and not further and not held:
             raise Unreadable(
                 f"{self} shows {chain.read} pages that lead no further than {cursor.at}: "
                 "raise pages= or the limit of a page, or name the parameter start="
@@ -290,6 +297,14 @@ class Poll:
 
     def _stop(self, cursor: Cursor) -> At | None:
         return self._since if cursor.at is None else start(cursor, self.lag)
+
+    def _part(self, stop: At | None, present: At | None) -> Part:
+        """Bound a round; one that knows no present yet only looks for it."""
+        return Part(stop, (-math.inf if present is None else present) if self.lag else None)
+
+    def _wanted(self, shown: _Shown, part: Part) -> list[Record]:
+        self._seen = highest(self._seen, *map(_at, shown.records))
+        return [one for one in shown.new if part.holds(one.at)]
 
     def _refuse_nothing(self, shown: _Shown, known: At | None) -> None:
         """Refuse an empty answer where there were records before, unless the feed may have let go of them."""
