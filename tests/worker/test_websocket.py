@@ -217,6 +217,34 @@ def test_a_back_fill_that_fails_ends_the_connection_and_nothing_live_is_handed_o
     assert says in str(heard.error)
 
 
+def test_a_back_fill_that_ends_before_the_present_is_asked_for_the_rest():
+    events = Events()
+    for _ in range(35):
+        events.happen()
+
+    async def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        shown = events.since(int(cursor.at or 0), 10)
+        yield Page([Record(event["id"], event, event["at"]) for event in shown], more=len(shown) == 10)
+
+    def then(heard: Heard) -> None:
+        wait_for(lambda: "e34" in heard.ids and not heard.pages[-1].more)
+        stream.spoil("cut-before")
+
+    with Stream(events) as stream:
+        heard = listen(Websocket(stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill), stream, then)
+    assert list(dict.fromkeys(heard.ids)) == [f"e{n}" for n in range(35)]
+
+
+def test_a_back_fill_that_leads_nowhere_ends_the_line():
+    async def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        yield Page([Record("e5", {}, 5)], more=True)
+
+    with Stream(Events()) as stream:
+        source = Websocket(stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill)
+        heard = listen(source, stream, lambda heard: None)
+    assert "leads no further than 5" in str(heard.error)
+
+
 def test_history_is_read_once_more_when_late_records_have_had_their_time():
     events = Events()
     reads = []

@@ -60,12 +60,12 @@ class Events:
         return [line["id"] for line in self.journal.of("effect")]
 
     def site(self, mischief: Mischief | None = None) -> Site:
-        """Serve the list, and take effects: `GET /events?since=&limit=`, `POST /effects`."""
+        """Serve the list, and take effects: `GET /events?since=&offset=&limit=`, `POST /effects`."""
         return Site({("GET", "/events"): self._list, ("POST", "/effects"): self._act}, mischief)
 
     def _list(self, request: Request) -> Response:
-        since, limit = (int(request.query.get(name, "0")) for name in ("since", "limit"))
-        return Response(self.since(since, min(limit or PAGE, PAGE)))
+        since, offset, limit = (int(request.query.get(name, "0")) for name in ("since", "offset", "limit"))
+        return Response(self.since(max(since, 0) + offset, min(limit or PAGE, PAGE)))
 
     def _act(self, request: Request) -> Response:
         self.journal.note("effect", **request.json())

@@ -47,8 +47,9 @@ class Websocket:
     is set aside, and if it raises `Disconnected`, the connection is given up (a subscription was refused).
     `confirms` says whether a message confirms a subscription: history is read only when as many came as
     were asked for, because what happens before that is on neither.
-    `backfill(cursor)` yields pages from the cursor on, inclusive, oldest first, up to the present. Without
-    it, what is sent while the line is down is never seen.
+    `backfill(cursor)` yields pages from the cursor on, inclusive, oldest first, up to the present (a page
+    with `more` as its last: it is asked for the rest). Without it, what is sent while the line is down is
+    never seen.
 
     A line that is not open, and confirmed, after `opening`, that answers no ping for `ping`, or that says
     nothing for `silence`, is given up. `keepalive` is a message to send every so often. `again` is when to
@@ -188,9 +189,22 @@ class Websocket:
                 yield Page([])
 
     async def _missed(self, since: Cursor) -> AsyncGenerator[Page, None]:
-        """Fetch what was missed; a back-fill that fails or hangs ends the connection with it."""
-        if self._backfill is None:
-            return
+        """Fetch what was missed; a back-fill that ends before the present is asked for the rest."""
+        more = self._backfill is not None
+        while more:
+            more, reached = False, since.at
+            async with aclosing(self._history(since)) as history:
+                async for page in history:
+                    more = page.more
+                    reached = max((one.at for one in page.records), default=reached)
+                    yield page._replace(more=True)
+            if more and reached == since.at:
+                raise Disconnected(f"the back-fill leads no further than {reached}")
+            since = Cursor(reached)
+
+    async def _history(self, since: Cursor) -> AsyncGenerator[Page, None]:
+        """Read history once; one that fails or hangs ends the connection with it."""
+        assert self._backfill is not None, "the caller looked"
         shown = aiter(self._backfill(since))
         try:
             while True:
@@ -202,8 +216,7 @@ class Websocket:
                 except Exception as error:
                     said = f"nothing came for {self._patience:g} s" if limit.expired() else f"{error}"
                     raise Disconnected(f"the back-fill failed: {type(error).__name__}: {said}") from error
-                page = one if isinstance(one, Page) else Page([one])
-                yield page._replace(more=True)
+                yield one if isinstance(one, Page) else Page([one])
         finally:
             close = getattr(shown, "aclose", None)
             if close:

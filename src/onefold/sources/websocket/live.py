@@ -10,9 +10,10 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -70,9 +71,9 @@ class Live:
         self._error: Disconnected | None = None
         self._came = asyncio.Event()
         self._room = asyncio.Event()
-        watching = [self._pump(), self._ping()]
+        watching = [self._pump, self._ping]
         if watch.keepalive:
-            watching.append(self._speak(*watch.keepalive))
+            watching.append(partial(self._speak, *watch.keepalive))
         self._tasks = [asyncio.create_task(self._guarded(one)) for one in watching]
 
     @classmethod
@@ -147,9 +148,9 @@ class Live:
 
     # ----- what runs beside
 
-    async def _guarded(self, watching: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, watching: Callable[[], Awaitable[None]]) -> None:
         try:
-            await watching
+            await watching()
         except Exception as error:
             if self._error is None:
                 self._error = error if isinstance(error, Disconnected) else self._ended(error)
