@@ -57,7 +57,7 @@ def test_a_safe_server_is_well_in_every_respect():
         (findings.version, {"version": "8.4.3"}, "note", "tested on MariaDB only"),
         (findings.role, {"read_only": "ON"}, "down", "name the primary"),
         (findings.commits, {"innodb_flush_log_at_trx_commit": "2"}, "look", "crash of the machine"),
-        (findings.commits, {"innodb_flush_log_at_trx_commit": "0"}, "look", "crash of the server"),
+        (findings.commits, {"innodb_flush_log_at_trx_commit": "0"}, "unsafe", "crash of the server"),
         (findings.pages, {"innodb_doublewrite": "OFF"}, "unsafe", "entries may be damaged"),
         (findings.binary_log, {"log_bin": "ON"}, "look", "sync_binlog = 0"),
         (findings.binary_log, {"log_bin": "ON", "binlog_format": "STATEMENT"}, "down", "MIXED"),

@@ -115,7 +115,7 @@ def commits(told: Told) -> Finding:
     what = "the machine" if setting == "2" else "the server"
     return Finding(
         "commits",
-        "look",
+        "look" if setting == "2" else "unsafe",
         f"innodb_flush_log_at_trx_commit = {setting}: an answer comes before the disk has it",
         f"a crash of {what} can undo the last second: effects of that time may run again",
         "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in the server's configuration",

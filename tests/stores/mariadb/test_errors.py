@@ -100,6 +100,14 @@ def test_files_for_tls_that_cannot_be_read_are_named(opened, mariadb_url):
     assert "the files for TLS to mariadb at" in refused(lambda: store.call(KEY), Misconfigured)
 
 
+def test_where_tls_is_wanted_nobody_logs_in_without_it(opened, mariadb_url):
+    store = opened(f"{mariadb_url}?ca=system")
+
+    sentence = refused(lambda: store.call(KEY), Misconfigured)
+
+    assert "SSL is required but the server doesn't support it; turn TLS on in the server" in sentence
+
+
 @pytest.mark.parametrize("missing", ["pymysql", "aiomysql"])
 def test_a_missing_driver_is_named_with_the_extra_that_brings_it(missing):
     lines = [f"import sys, onefold.stores as stores; sys.modules['{missing}'] = None"]

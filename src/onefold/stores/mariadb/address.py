@@ -17,6 +17,9 @@ TIMEOUT = 30.0
 FILES = ("ca", "cert", "key")
 """Files for TLS: the authority's certificate, one's own, and its key. Without any, nothing is encrypted."""
 
+SYSTEM = "system"
+"""Stands for the authorities that the system trusts, instead of a file."""
+
 OPTIONS = ("timeout", "socket", *FILES)
 
 

@@ -21,8 +21,8 @@ from pymysql.constants import CLIENT
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered
 from onefold.drive import arun, run
-from onefold.stores.mariadb.address import Address, address
-from onefold.stores.mariadb.errors import asking, connecting
+from onefold.stores.mariadb.address import SYSTEM, Address, address
+from onefold.stores.mariadb.errors import NO_TLS, asking, connecting
 from onefold.stores.mariadb.plan import COMMIT, Statement
 from onefold.stores.mariadb.schema import settle_in
 from onefold.stores.shells import Clients, Row
@@ -255,9 +255,18 @@ class AsyncClient:
         return link
 
 
+class _Encrypted(aiomysql.Connection):  # type: ignore[misc]
+    """An awaited connection that, where TLS is wanted, never logs in without it; the client's own would."""
+
+    async def _request_authentication(self) -> None:
+        if self._ssl_context and not self.server_capabilities & CLIENT.SSL:
+            raise pymysql.OperationalError(NO_TLS, "SSL is required but the server doesn't support it")
+        await super()._request_authentication()
+
+
 async def _dialled(**how: Any) -> Any:
     """Open a connection; one that is given up half-way is closed, which the client itself leaves open."""
-    connection = aiomysql.Connection(**how)
+    connection = _Encrypted(**how)
     try:
         await connection._connect()
     except BaseException:
@@ -302,7 +311,7 @@ def _is_broken(error: BaseException) -> bool:
 def _context(at: Address) -> ssl.SSLContext:
     authority, certificate, key = at.files
     try:
-        context = ssl.create_default_context(cafile=authority)
+        context = ssl.create_default_context(cafile=None if authority == SYSTEM else authority)
         if certificate:
             context.load_cert_chain(certificate, key)
     except OSError as error:

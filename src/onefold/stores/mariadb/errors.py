@@ -14,7 +14,7 @@ import pymysql
 
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered, Unreachable
 
-LOCK_WAIT, DEADLOCK, NO_SAVEPOINT = 1205, 1213, 1305
+LOCK_WAIT, DEADLOCK, NO_SAVEPOINT, NO_TLS = 1205, 1213, 1305, 2026
 
 _SHOW = "`onefold store sql mariadb:`"
 _USER = "check the user and password in the store's URL"
@@ -41,6 +41,7 @@ _ADVICE = {
     1665: "set binlog_format to MIXED or ROW",
     1698: _USER,
     1932: _TABLES,
+    NO_TLS: "turn TLS on in the server, or leave ca, cert and key out of the store's URL",
 }
 """What to do about refusals that no repetition mends, by the server's number."""
 
