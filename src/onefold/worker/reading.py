@@ -12,14 +12,15 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
 from onefold.core.backoff import Backoff, failures_now, pause
 from onefold.core.cursor import Cursor
 from onefold.core.documents import load, named, save
-from onefold.core.errors import OnefoldError
+from onefold.core.errors import OnefoldError, Unreachable
+from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.ports import Source
 from onefold.core.record import At, Fate, Gap, Page, Record
@@ -30,6 +31,8 @@ from onefold.worker.secret import masked
 
 log = logging.getLogger("onefold.worker")
 
+T = TypeVar("T")
+
 AHEAD = 4
 """How many pages of a source are under way at a time."""
 
@@ -38,6 +41,9 @@ PAGE = 200
 
 TRIES = 3
 """How often a source that fails is asked by a worker that reads everything once."""
+
+STORE_PATIENCE = 30.0
+"""Seconds after which a reader gives up asking the store."""
 
 SAVE_EVERY = 0.5
 """Seconds between two writes of a cursor that moves."""
@@ -217,12 +223,12 @@ class Reader:
         )
         key = named("gaps", self.pipeline.name, self.name, str(gap.until))
         text = {"pipeline": self.pipeline.name, "source": self.name, **gap._asdict()}
-        await arun(save(key, token_hex(16), lambda stands: None if stands else text), self._ports)
+        await self._ask(save(key, token_hex(16), lambda stands: None if stands else text))
 
     # ----- the cursor
 
     async def _load(self) -> None:
-        [text] = await arun(load([cursor_key(self.pipeline.name, self.name)]), self._ports)
+        [text] = await self._ask(load([cursor_key(self.pipeline.name, self.name)]))
         cursor, generation = position(text and text.value)
         self._read_before = read_before(text and text.value)
         if generation != self._generation:
@@ -230,6 +236,12 @@ class Reader:
         elif cursor.at is not None and (self._track.cursor.at is None or cursor.at > self._track.cursor.at):
             self._track.cursor = cursor
         self._generation = generation
+
+    async def _ask(self, flow: Flow[T]) -> T:
+        """Ask the store, to the end: a stop cuts off what is read, not what the store is being told."""
+        with anyio.move_on_after(STORE_PATIENCE, shield=True):
+            return await arun(flow, self._ports)
+        raise Unreachable(f"the store did not answer within {STORE_PATIENCE:.0f} s")
 
     async def _save(self, status: str, last: bool = False) -> None:
         """Write the cursor and how the source does, if something changed; not at every page."""
@@ -241,13 +253,12 @@ class Reader:
         text |= {"status": status, "error": error, "lag": self.lag, "ran": time.time()}
         cursor = self._track.cursor
         try:
-            await arun(
+            await self._ask(
                 save(
                     cursor_key(self.pipeline.name, self.name),
                     token_hex(16),
                     lambda stands: moved(stands, cursor, self._generation, text),
-                ),
-                self._ports,
+                )
             )
         except (
             OnefoldError
