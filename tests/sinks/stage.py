@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,9 +11,8 @@ import anyio
 from onefold.core.key import Key
 from onefold.core.record import Record
 from onefold.core.terms import Terms
-from onefold.stores.memory import MemoryStore
 from onefold.worker import Pipeline, Worker
-from tests.worker.stage import QUICK, Feed, run_until
+from tests.worker.stage import QUICK, Feed, until
 
 SCOPE = "stage"
 PATIENT = Terms(lease=2, backoff=(0.01, 0.05), attempts=50)
@@ -58,22 +58,36 @@ def worker(shown: Sequence[Record], sink: Any, store: Any, **more: Any) -> Worke
     return Worker([Pipeline(SCOPE, **settings)], store=store)
 
 
+def run_until(one: Worker, condition: Callable[[], bool], seconds: float = 60) -> int:
+    """Run a worker until a condition holds, then stop it. Locks and cables are waited for: give them time."""
+
+    async def both() -> int:
+        codes: list[int] = []
+
+        async def work() -> None:
+            codes.append(await one.arun())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(work)
+            await until(condition, seconds)
+            one.stop()
+        return codes[0]
+
+    return anyio.run(both)
+
+
 def entry(store: Any, *parts: str) -> Any:
     [seen] = store.get([Key(SCOPE, *parts)])
     return seen.entry
 
 
-def states(store: MemoryStore, count: int) -> dict[str, int]:
+def states(store: Any, count: int) -> dict[str, int]:
     """Count how records stand, by state, with why."""
-    found: dict[str, int] = {}
-    for n in range(count):
-        one = entry(store, f"r{n}")
-        word = "absent" if one is None else one.why or one.state
-        found[word] = found.get(word, 0) + 1
-    return found
+    found = [seen.entry for seen in store.get([Key(SCOPE, f"r{n}") for n in range(count)])]
+    return dict(Counter("absent" if one is None else one.why or one.state for one in found))
 
 
-def settled(store: MemoryStore, count: int) -> Callable[[], bool]:
+def settled(store: Any, count: int) -> Callable[[], bool]:
     """Say, when asked, whether every record is done or parked."""
 
     def condition() -> bool:

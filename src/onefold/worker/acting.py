@@ -61,7 +61,14 @@ class Acting:
     def _delivery(self, sink: object) -> Delivers:
         pipeline = self.pipeline
         if getattr(sink, "effect", None) == "joined":
-            return JoinedDelivery(pipeline.name, sink, pipeline.terms, self.tally, self._stopping)  # type: ignore[arg-type]
+            return JoinedDelivery(
+                pipeline.name,
+                sink,  # type: ignore[arg-type]
+                pipeline.terms,
+                self._ports,
+                self.tally,
+                self._stopping,
+            )
         return Delivery(
             pipeline.name,
             sink,  # type: ignore[arg-type]
@@ -91,12 +98,14 @@ class Acting:
         fates: dict[bytes, Fate] = {}
         broken = f"{self.pipeline.name}.broken"
         await self._without_key([pair for pair in fresh if pair[0].scope == broken], fates)
-        await self._retract([pair for pair in fresh if pair[1].retracts is not None], fates)
-        plain = [pair for pair in fresh if pair[0].id not in fates]
+        retracting = [pair for pair in fresh if pair[1].retracts is not None]
+        plain = [pair for pair in fresh if pair[0].id not in fates and pair[1].retracts is None]
         if self._each is None:
             await self._act(self._plain, [Task(key, record) for key, record in plain], fates)
         else:
             await self._for_each(plain, fates)
+        # After the others: what is taken back may stand on the same page.
+        await self._retract(retracting, fates)
         return [fates[key.id] for key, _ in fresh]
 
     async def _act(self, delivery: Delivers, tasks: Sequence[Task], fates: dict[bytes, Fate]) -> None:

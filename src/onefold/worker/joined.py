@@ -9,19 +9,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from secrets import token_hex
 from typing import Any, Protocol
 
 import anyio.to_thread
 
-from onefold.core.claims import Answer, Bid, Ending
-from onefold.core.entry import Effect
-from onefold.core.errors import Locked
+from onefold.core.claims import Answer, Ending
+from onefold.core.documents import load, named, save
+from onefold.core.entry import Effect, Entry
+from onefold.core.errors import Later, Locked, Misconfigured, Unreachable
+from onefold.core.key import Key
+from onefold.core.operate import look
 from onefold.core.ports import Claim
 from onefold.core.protocol import end, note_failure
 from onefold.core.record import Fate, Record
 from onefold.core.terms import Terms
-from onefold.drive import Ports, run
+from onefold.drive import AsyncPorts, Ports, arun, run
 from onefold.ledger.holding import kept
+from onefold.ledger.ways import Way
 from onefold.stores import join
 from onefold.worker.racing import claim_raced
 from onefold.worker.secret import masked
@@ -31,6 +36,9 @@ from onefold.worker.work import Attempt, Task, bid, is_kept
 log = logging.getLogger("onefold.worker")
 
 BATCH = 100
+
+TRIES = 5
+"""How often a mark is looked for, while other workers look for theirs."""
 
 
 class JoinedSink(Protocol):
@@ -50,45 +58,61 @@ class JoinedDelivery:
     """Acts on tasks inside transactions of the sink's database."""
 
     def __init__(
-        self, name: str, sink: JoinedSink, terms: Terms, tally: Tally, stopping: Callable[[], bool]
+        self,
+        name: str,
+        sink: JoinedSink,
+        terms: Terms,
+        ports: AsyncPorts,
+        tally: Tally,
+        stopping: Callable[[], bool],
     ) -> None:
         self.name = name
         self.sink = sink
         self.terms = terms
         self.tally = tally
         self.stopping = stopping
+        self._ports = ports
+        self._way = Way("joined", terms=terms, safe=tuple(getattr(sink, "safe", ())))
         self._alone = anyio.Lock()
+        self._is_shared = False
         self._rivals = len(tally.sources) - 1
 
     async def run(self, tasks: Sequence[Task], age: Callable[[Task], float]) -> list[Fate]:
         """Act on tasks; fates in their order."""
         fates: dict[bytes, Fate] = {}
-        unique = list({task.key.id: task for task in reversed(tasks)}.values())
+        first: dict[bytes, Task] = {}
+        for task in tasks:  # in their order: a queue is to be begun at its head
+            first.setdefault(task.key.id, task)
+        unique = list(first.values())
         for at in range(0, len(unique), BATCH):
             batch = unique[at : at + BATCH]
             if self.stopping():
                 fates.update((task.key.id, "open") for task in batch)
                 continue
             async with self._alone:
-                bids = [bid(task, self.terms, "joined", None, age(task)) for task in batch]
-                fates.update(await anyio.to_thread.run_sync(self._together, batch, bids))
+                await self._check_shared()
+                fates.update(await anyio.to_thread.run_sync(self._together, batch, age))
         return [fates[task.key.id] for task in tasks]
 
-    def _together(self, tasks: Sequence[Task], bids: Sequence[Bid]) -> dict[bytes, Fate]:
+    def _together(self, tasks: Sequence[Task], age: Callable[[Task], float]) -> dict[bytes, Fate]:
         try:
-            return self._transact(tasks, bids)
+            return self._transact(tasks, age)
         except Locked:
             self.tally.add("busy", tasks[0].record.source, len(tasks))
             return {task.key.id: "open" for task in tasks}
+        except (Unreachable, Misconfigured):
+            raise  # nothing is wrong with the records: the database is away, or not as it must be
         except Exception as error:
             if len(tasks) == 1:
-                return self._failed(tasks[0], bids[0], error)
+                return {tasks[0].key.id: self._failed(tasks[0], error)}
         fates: dict[bytes, Fate] = {}
-        for task, one in zip(tasks, bids, strict=True):
-            fates.update(self._together([task], [one]))
+        for task in tasks:
+            fates.update(self._together([task], age))
         return fates
 
-    def _transact(self, tasks: Sequence[Task], bids: Sequence[Bid]) -> dict[bytes, Fate]:
+    def _transact(self, tasks: Sequence[Task], age: Callable[[Task], float]) -> dict[bytes, Fate]:
+        # Tokens of its own for every transaction: whether an earlier one was committed is the entry's to say.
+        bids = [bid(task, self.terms, "joined", None, age(task)) for task in tasks]
         fates: dict[bytes, Fate] = {}
         with self.sink.transaction() as connection:
             ports = Ports(join(connection))
@@ -114,7 +138,7 @@ class JoinedDelivery:
         source = task.record.source
         match answer.state:
             case "won":
-                self.tally.add("won", source)
+                self.tally.won(task.key.id, source)
                 self.tally.add("done", source)
                 return "done"
             case "done":
@@ -127,12 +151,67 @@ class JoinedDelivery:
                 self.tally.add("busy", source)
                 return "kept" if is_kept(answer.entry) else "open"
 
-    def _failed(self, task: Task, failed: Bid, error: Exception) -> dict[bytes, Fate]:
+    def _failed(self, task: Task, error: Exception) -> Fate:
         """Count an attempt whose transaction was rolled back, in a transaction of its own."""
         said = masked(f"{type(error).__name__}: {error}")
-        log.warning("%s: %s did not end well: %s", self.name, task.key, said)
-        told = bid(task._replace(error=said), self.terms, "joined", None, 0.0)
+        later = isinstance(error, Later)
+        log.log(
+            logging.INFO if later else logging.WARNING,
+            "%s: %s did not end well: %s",
+            self.name,
+            task.key,
+            said,
+        )
+        told = bid(task._replace(error=said, later=later), self.terms, "joined", None, 0.0)
         with self.sink.transaction() as connection:
-            run(note_failure(told, Ending("raised")), Ports(join(connection)))
-        self.tally.add("refused", task.record.source)
-        return {failed.key.id: "kept"}
+            ports = Ports(join(connection))
+            run(note_failure(told, self._way.ending(error)), ports)
+            [seen] = run(look([task.key]), ports)
+        return self._stands(task, seen.entry)
+
+    def _stands(self, task: Task, entry: Entry | None) -> Fate:
+        """Say what became of a task whose own transaction was rolled back, from what stands."""
+        match entry.state if entry else None:
+            case "done":
+                return "done"  # another did it meanwhile
+            case "parked":
+                self.tally.add("failed", task.record.source)
+                return "parked"
+            case _:
+                self.tally.add("refused", task.record.source)
+                return "kept" if is_kept(entry) else "open"
+
+    # ----- one database
+
+    async def _check_shared(self) -> None:
+        """Make sure that the ledger of this worker stands where the sink writes.
+
+        Otherwise retries would wait in a ledger that nobody looks into.
+        """
+        for _ in range(TRIES):
+            if self._is_shared:
+                return
+            key, mark = named("joined", self.name), token_hex(8)
+            text = {"pipeline": self.name, "mark": mark}
+            await arun(save(key, token_hex(16), lambda stands, text=text: text), self._ports)  # type: ignore[misc]
+            self._is_shared = await anyio.to_thread.run_sync(self._sees, key, mark)
+        if not self._is_shared:
+            raise Misconfigured(
+                f"the sink of pipeline {self.name} is joined, but writes to another database than the "
+                "ledger: give both the same URL, or write effect='idempotent' with a version="
+            )
+
+    def _sees(self, key: Key, mark: str) -> bool:
+        """Look for the worker's mark in the sink's database; another worker may have just put its own."""
+        try:
+            with self.sink.transaction() as connection:
+                [found] = run(load([key]), Ports(join(connection)))
+                if found is None or found.value.get("mark") != mark:
+                    raise _NotHere  # roll back: no ledger is to be left in a database that is not its own
+        except _NotHere:
+            return False
+        return True
+
+
+class _NotHere(Exception):
+    """What was looked for is not in this database."""

@@ -1,0 +1,161 @@
+"""Tables of the user's own: reaching their database, and writing SQL that names them safely.
+
+Sources read such tables and sinks write them; neither knows which database it is. Nothing here decides what
+is read or written. Connections are sync; whoever uses them from an event loop does so in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from typing import Any, Literal, Protocol
+
+from onefold.core.errors import Misconfigured
+from onefold.core.terms import Seconds
+
+Kind = Literal["sqlite", "postgresql", "mariadb"]
+Row = tuple[Any, ...]
+
+SCHEMES: dict[str, Kind] = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mariadb": "mariadb",
+    "mysql": "mariadb",
+}
+
+PATIENCE: Seconds = 5.0
+"""How long to wait for another's lock before giving up; then nothing was written."""
+
+
+class Driver(Protocol):
+    """One kind of database: how it is reached, and what its errors mean."""
+
+    def connect(self, url: str, patience: Seconds) -> Any:
+        """Open a connection that commits nothing by itself, and waits so long for another's lock."""
+
+    def begin(self, connection: Any) -> None:
+        """Begin a transaction that writes."""
+
+    def run(self, connection: Any, sql: str, args: Sequence[Any]) -> tuple[list[str], list[Row]]:
+        """Run one statement with bound values (`?`); return the names of its columns, and its rows."""
+
+    def run_many(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of values."""
+
+    def columns(self, connection: Any, table: str) -> dict[str, str]:
+        """Return the columns of a table, with the types they were declared with; empty if there is none."""
+
+    def commit(self, connection: Any) -> None: ...
+
+    def roll_back(self, connection: Any) -> None: ...
+
+    def close(self, connection: Any) -> None: ...
+
+    def translating(self) -> AbstractContextManager[None]:
+        """Turn what says that the database is away or locked into ours; the rest stays the driver's own."""
+
+
+class Database:
+    """The user's database: one connection, one transaction at a time, opened at first use."""
+
+    def __init__(self, url: str, patience: Seconds = PATIENCE) -> None:
+        self.kind = kind_of(url)
+        self._url = url
+        self._patience = patience
+        self._driver = _driver(self.kind)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._connection: Any = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Give a connection inside a transaction: leaving normally commits, raising rolls back."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._connection)  # it is the parent's: closing it here would close it there
+            self._forget()
+        with self._lock:
+            connection = self._begun()
+            try:
+                yield connection
+                with self._driver.translating():
+                    self._driver.commit(connection)
+            except BaseException:
+                self._undo(connection)
+                raise
+
+    def _begun(self) -> Any:
+        with self._driver.translating():
+            if self._connection is None:
+                self._connection = self._driver.connect(self._url, self._patience)
+            try:
+                self._driver.begin(self._connection)
+            except BaseException:
+                self._drop()
+                raise
+            return self._connection
+
+    def _undo(self, connection: Any) -> None:
+        try:
+            self._driver.roll_back(connection)
+        except Exception:  # a connection that is lost has rolled back; the first error is the news
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._driver.close(connection)
+
+    def run(self, connection: Any, sql: str, args: Sequence[Any] = ()) -> tuple[list[str], list[Row]]:
+        """Run one statement inside a transaction."""
+        with self._driver.translating():
+            return self._driver.run(connection, sql, args)
+
+    def run_many(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of values, inside a transaction."""
+        with self._driver.translating():
+            self._driver.run_many(connection, sql, rows)
+
+    def columns(self, connection: Any, table: str) -> dict[str, str]:
+        """Return the columns of a table with their types; raise if there is no such table."""
+        with self._driver.translating():
+            found = self._driver.columns(connection, table)
+        if not found:
+            raise Misconfigured(f"there is no table {table} in this {self.kind} database: check its name")
+        return found
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._lock:
+            self._drop()
+
+
+_INHERITED: list[object] = []
+"""Connections that came with a fork: they are kept, so that nobody closes them."""
+
+
+def kind_of(url: str) -> Kind:
+    """Say which kind of database a URL names."""
+    scheme = url.partition(":")[0].partition("+")[0]
+    if scheme not in SCHEMES:
+        raise Misconfigured(
+            f"{scheme[:20]!r} names no database whose tables can be used: "
+            "write sqlite:///file.db, postgresql://… or mariadb://…"
+        )
+    return SCHEMES[scheme]
+
+
+def _driver(kind: Kind) -> Driver:
+    try:
+        driver: Driver = import_module(f"onefold.tables.{kind}").DRIVER
+    except ImportError as error:
+        raise Misconfigured(
+            f'tables in {kind} need {error.name}, which is not installed: pip install "onefold[{kind}]"'
+        ) from error
+    return driver

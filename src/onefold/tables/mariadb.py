@@ -1,0 +1,102 @@
+"""Tables in MariaDB or MySQL, through `PyMySQL`. A lock is waited for as long as for any other database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from onefold.core.errors import Locked, Misconfigured, Unreachable
+from onefold.core.terms import Seconds
+from onefold.tables import Row
+
+LOCKED = (1205, 1213, 3572)
+GONE = (2003, 2006, 2013, 2014, 1927, 4031)
+
+_COLUMNS = (
+    "SELECT column_name, column_type FROM information_schema.columns "
+    "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s ORDER BY ordinal_position"
+)
+
+
+class Mariadb:
+    """MariaDB, behind the one face."""
+
+    def connect(self, url: str, patience: Seconds) -> Any:
+        split = urlsplit(url)
+        if not split.hostname or len(split.path) < 2:
+            raise Misconfigured("the database is not fully named: write mariadb://user@host:3306/database")
+        return pymysql.connect(
+            host=split.hostname,
+            port=split.port or 3306,
+            user=unquote(split.username or ""),
+            password=unquote(split.password or ""),
+            database=unquote(split.path[1:]),
+            charset="utf8mb4",
+            connect_timeout=10,
+            init_command=_settings(math.ceil(patience)),
+        )
+
+    def begin(self, connection: Any) -> None:
+        """The server begins with the first statement; only see whether it is still there."""
+        connection.ping(reconnect=False)
+
+    def run(self, connection: Any, sql: str, args: Sequence[Any]) -> tuple[list[str], list[Row]]:
+        with Cursor(connection) as cursor:
+            cursor.execute(_placed(sql), tuple(args))
+            names = [column[0] for column in cursor.description or ()]
+            return names, [tuple(row) for row in cursor.fetchall()] if names else []
+
+    def run_many(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        with Cursor(connection) as cursor:
+            cursor.executemany(_placed(sql), [tuple(row) for row in rows])
+
+    def columns(self, connection: Any, table: str) -> dict[str, str]:
+        schema, _, name = table.rpartition(".")
+        with Cursor(connection) as cursor:
+            cursor.execute(_COLUMNS, (schema or None, name))
+            return {str(one): str(kind) for one, kind in cursor.fetchall()}
+
+    def commit(self, connection: Any) -> None:
+        connection.commit()
+
+    def roll_back(self, connection: Any) -> None:
+        connection.rollback()
+
+    def close(self, connection: Any) -> None:
+        with suppress(pymysql.Error):
+            connection.close()
+
+    @contextmanager
+    def translating(self) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.InterfaceError as error:
+            raise Unreachable("the connection to the database is gone") from error
+        except pymysql.OperationalError as error:
+            number = error.args[0] if error.args else 0
+            if number in LOCKED:
+                raise Locked(
+                    "rows were being written by another for too long; nothing was written"
+                ) from error
+            if number in GONE:
+                raise Unreachable(f"the database did not answer: error {number}") from error
+            raise
+
+
+def _settings(patience: int) -> str:
+    waits = f"innodb_lock_wait_timeout = {patience}, lock_wait_timeout = {patience}"
+    return f"SET {waits}, time_zone = '+00:00'"
+
+
+def _placed(sql: str) -> str:
+    """Write the places of values as the driver wants them; checked names hold no question mark."""
+    return sql.replace("?", "%s")
+
+
+DRIVER = Mariadb()

@@ -1,0 +1,83 @@
+"""Tables in PostgreSQL, through `psycopg`. A lock is waited for as long as for any other database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from onefold.core.errors import Locked, Unreachable
+from onefold.core.terms import Seconds
+from onefold.tables import Row
+
+Connection = psycopg.Connection[Any]
+
+_LOCKED = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+)
+
+_COLUMNS = (
+    "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+    "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+)
+
+
+class Postgresql:
+    """PostgreSQL, behind the one face."""
+
+    def connect(self, url: str, patience: Seconds) -> Connection:
+        given = conninfo_to_dict(url)
+        given.setdefault("connect_timeout", "10")
+        # Times are compared as texts and numbers of UTC: nobody's own zone may show in them.
+        options = f"{given.get('options') or ''} -c lock_timeout={int(patience * 1000)} -c TimeZone=UTC"
+        connection: Connection = psycopg.connect(**{**given, "options": options.strip()})  # type: ignore[arg-type]
+        return connection
+
+    def begin(self, connection: Connection) -> None:
+        connection.execute("SELECT 1")  # the driver begins with the first statement
+
+    def run(self, connection: Connection, sql: str, args: Sequence[Any]) -> tuple[list[str], list[Row]]:
+        cursor = connection.execute(_placed(sql), args)
+        if cursor.description is None:
+            return [], []
+        return [column.name for column in cursor.description], [tuple(row) for row in cursor.fetchall()]
+
+    def run_many(self, connection: Connection, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        connection.cursor().executemany(_placed(sql), rows)
+
+    def columns(self, connection: Connection, table: str) -> dict[str, str]:
+        quoted = ".".join(f'"{part}"' for part in table.split("."))
+        return dict(connection.execute(_COLUMNS, (quoted,)).fetchall())
+
+    def commit(self, connection: Connection) -> None:
+        connection.commit()
+
+    def roll_back(self, connection: Connection) -> None:
+        connection.rollback()
+
+    def close(self, connection: Connection) -> None:
+        with suppress(psycopg.Error):
+            connection.close()
+
+    @contextmanager
+    def translating(self) -> Iterator[None]:
+        try:
+            yield
+        except _LOCKED as error:
+            raise Locked("rows were being written by another for too long; nothing was written") from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            words = str(error).strip().splitlines() or ["it is gone"]
+            raise Unreachable(f"the database did not answer: {words[0]:.200}") from error
+
+
+def _placed(sql: str) -> str:
+    """Write the places of values as the driver wants them; checked names hold no question mark."""
+    return sql.replace("?", "%s")
+
+
+DRIVER = Postgresql()
