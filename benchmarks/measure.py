@@ -79,6 +79,8 @@ class Row:
     effects: int = 0
     per_second: float | None = None
     micros_each: float | None = None
+    processor_micros: float | None = None
+    """Time of the processor for each, in the round with the least of it: what neighbours disturb least."""
     ratio: float | None = None
     growth: float | None = None
     """How much more it costs here than where it costs least, if that is what is asked."""
@@ -147,14 +149,15 @@ def compare(
 
 def _play(one: Contestant, keys: Keys, effects: Effects, row: Row, clock: Callable[[], float]) -> float:
     gc.collect()
-    started = clock()
+    working, started = time.process_time(), clock()
     ran = one.play(keys)
-    seconds = clock() - started
+    seconds, worked = clock() - started, time.process_time() - working
     wanted = len(keys) if effects == "each" else 0
     if ran != wanted:
         raise Skipped(f"{one.name}: {ran} effects ran for {len(keys)} keys, and {wanted} should have")
     row.items += len(keys)
     row.effects += ran
+    row.processor_micros = min(row.processor_micros or float("inf"), worked * 1e6 / len(keys))
     return seconds
 
 
@@ -212,7 +215,7 @@ def shown(table: Table) -> str:
     """Write a table for people."""
     lines = [
         table.title,
-        _LINE.format("contestant", "durability", "per second", "µs each", "ratio", "target", ""),
+        _LINE.format("contestant", "durability", "per second", "µs each", "of cpu", "ratio", "target", ""),
     ]
     for row in table.rows:
         if row.micros_each is None:
@@ -222,7 +225,7 @@ def shown(table: Table) -> str:
     return "\n".join(lines)
 
 
-_LINE = "  {:<34} {:<14} {:>10} {:>9} {:>8}  {:<9} {}"
+_LINE = "  {:<34} {:<14} {:>10} {:>9} {:>8} {:>8}  {:<9} {}"
 
 
 def _line(row: Row) -> str:
@@ -234,6 +237,7 @@ def _line(row: Row) -> str:
         row.durability,
         f"{row.per_second:,.0f}",
         f"{row.micros_each:,.1f}",
+        f"{row.processor_micros:,.1f}",
         ratio,
         row.target,
         said,

@@ -78,7 +78,8 @@ def _heading(found: Mapping[str, Any]) -> str:
         f"{machine['system']}, {machine['processors']} processors, load {machine['load_before']}, "
         f"Python {machine['python']}; syncing one page of 4 KiB takes {machine['fsync_micros']:.0f} µs\n"
         + "; ".join(f"{name} {number}" for name, number in versions.items())
-        + "\nratio: how many times as fast as this row the first row of its table is\n"
+        + "\nratio: how many times as fast as this row the first row of its table is;"
+        + "\nof cpu: µs of the processor for each, in the round with the least\n"
     )
 
 

@@ -74,6 +74,7 @@ def _beside(row: Row, first: Row) -> Row:
         row.effects,
         row.per_second,
         row.micros_each,
+        row.processor_micros,
         ratio,
         note=row.note,
     )
