@@ -33,7 +33,18 @@ def imported(*words: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "words",
-    [["version"], ["version", "--json"], ["status", "--json"], ["status"], ["list"], ["why", "charges", "1"]],
+    [
+        ["version"],
+        ["version", "--json"],
+        ["status", "--json"],
+        ["status"],
+        ["list"],
+        ["why", "charges", "1"],
+        ["cursors"],
+        ["sources", "--json"],
+        ["coverage"],
+        ["settings", "get"],
+    ],
 )
 def test_a_command_that_reads_imports_nothing_heavy(book: Ledger, words: list[str]):
     done(book, Key("charges", 1))

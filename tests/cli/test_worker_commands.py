@@ -19,7 +19,7 @@ from onefold.drive import Ports, run
 from onefold.stores.sqlite import SqliteStore
 from onefold.worker.progress import cursor_key
 from tests.cli.shop import feed, open_shop, outside, run_once
-from tests.cli.stage import Cli, command, process
+from tests.cli.stage import Cli, Terminal, command, process
 
 pytestmark = pytest.mark.store("sqlite")
 
@@ -97,7 +97,9 @@ def test_a_cursor_that_is_moved_back_is_read_again_without_a_second_effect(shop:
 def test_moving_a_cursor_is_noted_with_who_and_from_where(shop: Path, cli: Cli):
     cli("cursors", "set", "prices", "feed", "start", "-y")
 
+    told = cli("why", "onefold.cursors", "prices", "feed").stdout
     [act] = in_store(acts(cursor_key("prices", "feed")))
+    assert "ann  set, was 9" in told
     assert (act["act"], act["by"], act["was"], act["to"]) == ("set", "ann", 9, None)
 
 
@@ -188,6 +190,14 @@ def test_status_tells_how_pipelines_do(shop: Path, cli: Cli):
 
     assert (told["sources"], told["gaps"], told["counts"]["done"]) == (["ended"], 0, 8)
     assert "pipeline  sources  behind  seen  done  twice  gaps" in cli("status").stdout
+
+
+def test_status_that_watches_draws_pipelines_on_a_terminal(shop: Path):
+    terminal = Terminal("status", "--watch", "--every", "0.05")
+    shown = terminal.wait_for("Done entries are not counted")
+
+    assert terminal.interrupt() == Code.INTERRUPTED
+    assert "prices    ended" in shown
 
 
 def test_a_pipeline_is_as_far_behind_as_its_slowest_source_and_its_best_worker():

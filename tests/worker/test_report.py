@@ -13,8 +13,7 @@ from onefold.core.entry import UNKNOWN
 from onefold.core.errors import Unreachable
 from onefold.drive import AsyncPorts, Inline, Ports, run
 from onefold.worker import Worker
-from onefold.worker.observing import Observation
-from onefold.worker.report import FORGOTTEN, Teller, Told, added, told
+from onefold.worker.report import FORGOTTEN, MOST, Teller, Told, added, told
 from tests.worker.stage import FarSide, Feed, pipeline, records, store
 
 
@@ -56,6 +55,16 @@ def test_a_worker_that_says_nothing_more_is_left_out_and_its_counts_stay():
     assert text["totals"] == {"seen": 6}
 
 
+def test_a_worker_that_dies_in_a_loop_does_not_fill_the_list():
+    text = None
+    for number in range(3 * MOST):
+        text = told(text, says(f"w{number}", 1, seen=1), {}, {}, float(number))
+
+    assert text is not None
+    assert len(text["workers"]) == MOST + 1
+    assert text["totals"] == {"seen": 3 * MOST}
+
+
 def test_adding_keeps_what_only_one_side_has():
     assert added({"a": 1, "b": 2}, {"b": 5, "c": 1}, {"b": 3}) == {"a": 1, "b": 4, "c": 1}
 
@@ -81,9 +90,7 @@ def test_a_run_leaves_its_counts_in_the_store_and_the_next_adds_to_them():
     memory, awaited = store()
     feed = Feed(records(*range(50)))
     for name in ("one", "two"):
-        worker = Worker([pipeline(feed, FarSide())], store=awaited, name=name)
-        worker.beside.append(Observation(worker).attend)
-        worker.run()
+        Worker([pipeline(feed, FarSide())], store=awaited, name=name).run()
 
     [text] = documents(memory)
     assert (text["pipeline"], text["source"]) == ("stage", "feed")
@@ -95,7 +102,7 @@ def test_a_run_leaves_its_counts_in_the_store_and_the_next_adds_to_them():
 def test_lost_replies_do_not_count_anything_twice():
     memory, awaited = store()
     worker = Worker([pipeline(Feed(records(*range(10))), FarSide())], store=awaited)
-    worker.run()
+    anyio.run(worker.arun)
     losing = LosesReplies(memory)
     teller = Teller(worker.readers[0], "w")
 

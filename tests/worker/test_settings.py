@@ -58,6 +58,8 @@ def test_a_setting_is_put_over_the_one_that_was_seen_and_over_no_other(stage: St
 def test_putting_a_setting_is_noted_with_who_did_it(stage: Stage):
     stage.put(["ann"], 0)
 
+    stage.put(["late"], 0, "u")
+
     [act] = run(acts(setting_key(NAME)), Ports(stage.memory))
     assert (act["act"], act["by"], act["over"]) == ("put", "ann", 0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
@@ -25,8 +25,10 @@ from onefold.worker.coverage import Noted, known, open_tiles
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.reading import Reader
 from onefold.worker.report import Teller
-from onefold.worker.running import Worker
 from onefold.worker.tally import Tally
+
+if TYPE_CHECKING:
+    from onefold.worker.running import Worker
 
 log = logging.getLogger("onefold.worker")
 

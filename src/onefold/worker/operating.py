@@ -50,10 +50,12 @@ async def move(wanted: Move, token: str) -> dict[str, Any] | None:
     """Move a cursor; None if another operator moved it meanwhile."""
     key = cursor_key(wanted.pipeline, wanted.source)
     [found] = await load([key])
-    stood = position(found and found.value)[0].at
-    await note(key, {"act": "set", "by": wanted.by, "was": stood, "to": wanted.at}, token)
+    stood, generation = position(found and found.value)
+    if generation != wanted.generation:
+        return None
+    await note(key, {"act": "set", "by": wanted.by, "was": stood.at, "to": wanted.at}, token)
     if forward(found and found.value, wanted.at):
-        await _leave_gap(wanted, stood, token)
+        await _leave_gap(wanted, stood.at, token)
 
     def change(stands: Any) -> Any:
         if position(stands)[1] != wanted.generation:

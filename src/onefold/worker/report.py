@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FORGOTTEN = 600.0
 """Seconds after which a worker that says nothing more is left out of the list."""
 
+MOST = 50
+"""How many workers are kept in the list; one that starts and dies in a loop must not fill it."""
+
 Numbers = Mapping[str, int]
 
 
@@ -60,7 +63,8 @@ def told(stands: Any, says: Told, confirmed: Numbers, unconfirmed: Numbers, now:
     workers: dict[str, Any] = text.get("workers", {})
     # If our last write was never confirmed, the number that stands beside our name tells whether it arrived.
     arrived = workers.get(says.worker, {}).get("number") == says.number - 1
-    kept = {name: one for name, one in workers.items() if now - one.get("at", 0.0) < FORGOTTEN}
+    latest = sorted(workers.items(), key=lambda pair: pair[1].get("at", 0.0))[-MOST:]
+    kept = {name: one for name, one in latest if now - one.get("at", 0.0) < FORGOTTEN}
     mine = {**says.state, "number": says.number, "at": now}
     return {
         **text,

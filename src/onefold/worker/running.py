@@ -75,7 +75,13 @@ class Worker:
         self._signal: int | None = None
 
     def run(self) -> int:
-        """Run until told to stop; return the exit code that tells how it went."""
+        """Run until told to stop; return the exit code that tells how it went.
+
+        What it counts is written to the store every few seconds, as `onefold run` does.
+        """
+        from onefold.worker.observing import Observation
+
+        self.beside.append(Observation(self).attend)
         return anyio.run(self.arun, True)
 
     def stop(self) -> None:

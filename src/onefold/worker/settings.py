@@ -49,6 +49,9 @@ async def get(name: str) -> Stored | None:
 async def put(name: str, value: Any, by: str, token: str, expected: int) -> Stored | None:
     """Write a setting over the one with this number (0: none); None if another stands there now."""
     key = setting_key(name)
+    stands = await get(name)
+    if (stands.number if stands else 0) != expected:
+        return None
     await note(key, {"act": "put", "by": by, "over": expected}, token)
     wanted = {"value": value, "number": expected + 1, "by": by, "put": token}
 
