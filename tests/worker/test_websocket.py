@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -420,6 +422,20 @@ def test_nobody_there_is_said_without_the_secrets_of_the_address():
     assert "hunter2" not in str(heard.error)
     assert heard.error is not None
     assert heard.error.__cause__ is None
+
+
+def test_without_the_package_the_command_that_brings_it_is_named():
+    program = (
+        "import sys, anyio; sys.modules['websockets'] = None\n"
+        "from onefold.core.cursor import Cursor\n"
+        "from onefold.sources.websocket import Websocket\n"
+        "async def main():\n"
+        "    async for page in Websocket('ws://127.0.0.1:1', str).read(Cursor()): pass\n"
+        "try: anyio.run(main)\n"
+        "except Exception as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 'pip install "onefold[worker]"' in done.stdout
 
 
 @pytest.mark.parametrize(
