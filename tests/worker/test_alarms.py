@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
@@ -13,8 +13,9 @@ from onefold.core.record import Record
 from onefold.drive import AsyncPorts
 from onefold.worker import Worker
 from onefold.worker.alarms import FEWEST, WINDOW, Alarms, Change, Limits, Measured, sentence
+from onefold.worker.metrics import COUNTERS, NEWLY_PARKED
 from onefold.worker.observing import Observation, measured
-from onefold.worker.tally import Tally
+from onefold.worker.tally import Count, Tally
 from tests.worker.stage import FarSide, Feed, pipeline, records, store
 
 
@@ -107,9 +108,14 @@ def test_what_another_source_showed_first_is_a_race_and_no_duplicate():
         tally.sighted(key, "fast", 1.0)
         tally.sighted(key, "slow", 2.0)
         tally.add("seen", "slow")
-        tally.repeated(Record("r", None, number, "slow"))
+        tally.done_before(key, Record("r", None, number, "slow"), by="fast")
 
     assert measured(tally, "slow", 0.0) == at(10, 0)
+
+
+def test_a_metric_is_made_of_everything_that_is_counted():
+    # Lateness is a histogram, and what was parked is told by why.
+    assert {*COUNTERS, *NEWLY_PARKED, "late"} == set(get_args(Count))
 
 
 def look(worker: Worker) -> Observation:

@@ -24,6 +24,7 @@ COUNTERS: dict[Count, tuple[str, str]] = {
     "retracted": ("records_retracted", "Records that take another back."),
     "won": ("claims_won", "Claims that were won."),
     "duplicate": ("duplicates", "Records that had been done before."),
+    "raced": ("records_raced", "Records that another source of the pipeline had won before."),
     "busy": ("claims_busy", "Claims that somebody else holds."),
     "parked": ("claims_parked", "Claims of what was parked before."),
     "done": ("effects_done", "Effects that happened."),

@@ -83,6 +83,8 @@ class Observation:
 
     async def look(self, ports: AsyncPorts) -> None:
         """Look at everything once."""
+        for tally in self.worker.tallies.values():
+            tally.race.close(time.monotonic())
         for reader in self.worker.readers:
             self._judge(reader)
         await self._tell(ports, "stopping" if self.worker.stopping else "running")
@@ -155,9 +157,8 @@ def limits(pipeline: Pipeline) -> Limits:
 def measured(tally: Tally, source: str, lag: float) -> Measured:
     """Take what an alarm needs from a tally."""
     new = tally.total("seen", source) - tally.total("reread", source)
-    # What another source of ours showed first is done before it comes here: that is a race, no repetition.
-    duplicates = max(tally.total("duplicate", source) - tally.total("late", source), 0)
-    return Measured(new, duplicates, lag)
+    # What another source of ours won is counted as raced, and is no repetition.
+    return Measured(new, tally.total("duplicate", source), lag)
 
 
 async def _waiting(scope: str) -> Waiting:
