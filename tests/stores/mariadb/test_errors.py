@@ -264,6 +264,23 @@ def test_a_deadlock_is_a_definite_no_and_the_connection_goes_on(opened, mariadb_
     assert [reply.entry.state for reply in store.swap(changes)] == ["done", "done"]
 
 
+def test_a_batch_takes_its_rows_in_one_order_whatever_it_does_to_them(opened, mariadb_url):
+    store = opened(mariadb_url)
+    first, second = sorted((Key("errors", 1), Key("errors", 2)), key=lambda key: key.id)
+    [seen, _] = store.swap(inserts([first, second]))
+    both = [Change(first, seen.entry.version, Entry("done", token="bob")), *inserts([second])]
+    with closing(dialled(mariadb_url)) as other:
+        row = "UPDATE onefold_entries SET label = 'other' WHERE id = x'{}'"
+        other.query(row.format(first.id.hex()))
+        with Background(lambda: store.swap(both)) as swapping:
+            swapping.until(lambda: waiting(mariadb_url) == 1)
+            other.query(row.format(second.id.hex()))  # which the batch does not hold yet
+            other.rollback()
+
+    assert swapping.error is None
+    assert [reply.entry.state for reply in store.get([first, second])] == ["done", "held"]
+
+
 def waiting(url: str) -> int:
     """Count the transactions that wait for a row."""
     with connected(url) as cursor:

@@ -180,8 +180,7 @@ class JoinedStore(Blocking):
     def __init__(self, caller: Caller) -> None:
         self._link = JoinedLink(caller)
         self._there = False
-        # The caller's transaction may read as of its beginning; what a write meets is read as it is now.
-        super().__init__(MariaPlan(before=(), after=(), looking=" LOCK IN SHARE MODE"), self._link)
+        super().__init__(MariaPlan(joined=True), self._link)
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         self._ready()

@@ -62,18 +62,15 @@ BEGIN, COMMIT = Statement("START TRANSACTION"), Statement("COMMIT")
 class MariaPlan:
     """The three methods of a store, as flows over `execute_many`.
 
-    `before` and `after` stand around every write; `looking` is how a write's look reads its rows.
+    Joined, the transaction is the caller's, and may read as of its beginning: what a write meets is read as
+    it is now. Nothing is locked before it is written, for there the gaps between rows would be locked too.
     """
 
-    def __init__(
-        self,
-        before: Sequence[Statement] = (BEGIN,),
-        after: Sequence[Statement] = (COMMIT,),
-        looking: str = "",
-    ) -> None:
-        self._before = before
-        self._after = after
-        self._looking = looking
+    def __init__(self, joined: bool = False) -> None:
+        self._joined = joined
+        self._before = [] if joined else [BEGIN]
+        self._after = [] if joined else [COMMIT]
+        self._looking = " LOCK IN SHARE MODE" if joined else ""
 
     async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         [rows] = await on_client("execute_many", [_look(keys)])
@@ -92,7 +89,10 @@ class MariaPlan:
 
     async def _swap(self, changes: Sequence[Change]) -> list[Seen]:
         keys = [change.key for change in changes]
-        asked = [*self._before, *_writes(changes), _look(keys, self._looking)]
+        writes = _writes(changes)
+        if len(writes) > 1 and not self._joined:
+            writes.insert(0, Statement(_SQL["lock"], [_ids(keys)]))
+        asked = [*self._before, *writes, _look(keys, self._looking)]
         replies = await on_client("execute_many", [*asked, *self._after])
         return _found(keys, replies[len(asked) - 1])
 
@@ -152,6 +152,10 @@ def _columns(change: Change, entry: Entry) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _ids(keys: Sequence[Key]) -> str:
+    return _json([key.id.hex() for key in keys])
+
+
 def _json(rows: Sequence[Any]) -> str:
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
 
@@ -160,7 +164,7 @@ def _json(rows: Sequence[Any]) -> str:
 
 
 def _look(keys: Sequence[Key], looking: str = "") -> Statement:
-    return Statement(_SQL["get"] + looking, [_json([key.id.hex() for key in keys])])
+    return Statement(_SQL["get"] + looking, [_ids(keys)])
 
 
 def _page(state: State, scope: str | None, due: bool, place: list[Any], limit: int) -> Statement:

@@ -2,6 +2,14 @@
 -- the hour of a zone's clock comes twice when summer ends; it sets version and times. Rows are found by their ids, in
 -- the order that they are sent in, so that two batches which share keys wait for each other instead of deadlocking.
 
+-- name: lock
+-- Before writes of several kinds: all rows at once, in their order, because one statement after the other would take
+-- them in two.
+SELECT COUNT(entry.version)
+FROM JSON_TABLE(%s, '$[*]' COLUMNS (id char(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onefold_entries AS entry FORCE INDEX (PRIMARY) ON entry.id = UNHEX(wanted.id)
+FOR UPDATE;
+
 -- name: insert
 -- First claims: written only where the key is absent. Not INSERT IGNORE, which hides errors and deadlocks.
 INSERT INTO onefold_entries (
