@@ -251,6 +251,8 @@ def test_a_setting_is_put_and_read_back_with_who_put_it(shop: Path, cli: Cli):
         (["whale.subscribers", "x.json"], "[]", "did you mean whales?"),
         (["whales.subscribers", "x.json"], "[", "x.json cannot be read"),
         (["whales.subscribers", "gone.json"], "[]", "gone.json cannot be read"),
+        (["endpoints.nodes", "x.json"], '["ftp://a.example"]', "has a scheme that is not allowed"),
+        (["endpoints.nodes", "x.json"], '["wss://a:hunter2@a.example"]', "carries a secret: write env:NAME"),
     ],
 )
 def test_a_setting_that_does_not_fit_is_refused(shop: Path, cli: Cli, words: list[str], text: str, said: str):
@@ -306,7 +308,7 @@ def test_apps_tell_their_settings_and_where_each_comes_from_but_no_secret(
     [told] = [json.loads(line) for line in process("apps", "--json").stdout.splitlines() if "whales" in line]
     text = process("apps").stdout
 
-    token, minimum = told["settings"]
+    token, minimum, _ = told["settings"]
     assert (told["configured"], told["module"], told["summary"]) == (
         True,
         "teller",

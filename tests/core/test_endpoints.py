@@ -16,6 +16,7 @@ from onefold.core.endpoints import (
     Facts,
     Health,
     Patience,
+    check_put,
     check_url,
     choose,
     complaints,
@@ -210,6 +211,13 @@ def test_endpoints_are_read_as_people_write_them():
     rows = ["wss://a.example", {"url": "env:NODE", "priority": 2, "enabled": False}]
 
     assert wanted(rows, WSS) == [Endpoint("wss://a.example"), Endpoint("env:NODE", 2, False)]
+
+
+def test_a_secret_in_the_clear_is_not_stored():
+    check_put(["wss://a.example/feed", "env:NODE", "http://127.0.0.1:8545"])
+    with pytest.raises(Misconfigured, match="env:NAME") as refused:
+        check_put(["wss://ann:hunter2@a.example/feed"])
+    assert "hunter2" not in str(refused.value)
 
 
 def test_health_is_stored_by_address_and_no_address_is():

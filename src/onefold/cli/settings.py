@@ -111,7 +111,7 @@ def put_(name: str, file: str | None, over: int | None, by: str | None) -> int:
         onefold settings put whales.subscribers subscribers.json
     """
     options, who, value = asked(), operator(by), _read(file)
-    checked(name, value, _declared(name))
+    _check(name, value)
     # What a worker follows is put before its first run: then the store is made here.
     with opened(options, create=True) as store:
         stands = store.run(get(name))
@@ -128,6 +128,15 @@ def put_(name: str, file: str | None, over: int | None, by: str | None) -> int:
     else:
         data(f"{name} is number {stored.number} now, put by {stored.by}")
     return Code.FINE
+
+
+def _check(name: str, value: Any) -> None:
+    if not name.startswith("endpoints."):
+        return checked(name, value, _declared(name))
+    from onefold.core.endpoints import check_put
+
+    check_put(value)
+    return checked(name, value, None)
 
 
 def _changed(name: str, reason: str) -> Problem:

@@ -213,6 +213,16 @@ def wanted(rows: Any, schemes: Sequence[str], private: bool = False) -> list[End
     return read
 
 
+def check_put(rows: Any) -> None:
+    """Refuse to store what no pool could use, and what carries a secret in the clear.
+
+    Whether a private address is meant is the pool's to know.
+    """
+    for one in wanted(rows, ("ws", "wss", "http", "https"), private=True):
+        if one.shown != one.url:
+            raise Misconfigured(f"{one.shown} carries a secret: write env:NAME or file:PATH in its place")
+
+
 def _wanted(at: int, row: Any) -> Endpoint:
     row = {"url": row} if isinstance(row, str) else row
     if not isinstance(row, dict) or not isinstance(row.get("url"), str):

@@ -25,6 +25,7 @@ from onefold.core.endpoints import (
     Endpoint,
     Facts,
     Patience,
+    check_put,
     check_url,
     complaints,
     heard,
@@ -238,5 +239,5 @@ async def listed() -> list[dict[str, Any]]:
 
 async def put(pool: str, rows: Any, by: str, token: str, expected: int) -> settings.Stored | None:
     """Put the addresses of a pool over the setting with this number (0: none); None if another stands."""
-    wanted(rows, ("ws", "wss", "http", "https"), private=True)
+    check_put(rows)
     return await settings.put(setting_name(pool), rows, by, token, expected)
