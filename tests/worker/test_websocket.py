@@ -82,7 +82,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
     anyio.run(until, condition)
 
 
-def test_what_is_sent_after_subscribing_is_heard_and_a_cut_line_says_so():
+@pytest.mark.parametrize("binary", [False, True])
+def test_what_is_sent_after_subscribing_is_heard_and_a_cut_line_says_so(binary):
     events = Events()
 
     def then(heard: Heard) -> None:
@@ -91,7 +92,7 @@ def test_what_is_sent_after_subscribing_is_heard_and_a_cut_line_says_so():
         wait_for(lambda: len(heard.ids) == 300)
         stream.spoil("cut-before")
 
-    with Stream(events) as stream:
+    with Stream(events, binary=binary) as stream:
         heard = listen(Websocket(stream.url, parse, subscribe=SUBSCRIBE), stream, then)
 
     assert heard.ids == [f"e{n}" for n in range(300)]

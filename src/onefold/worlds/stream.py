@@ -83,6 +83,7 @@ class Stream:
         backlog: int = 1000,
         hesitates: float = 0.0,
         confirms: bool = True,
+        binary: bool = False,
     ) -> None:
         self.events = events
         self.mischief = mischief or Mischief()
@@ -90,6 +91,7 @@ class Stream:
         self._backlog = backlog
         self._hesitates = hesitates
         self._confirms = confirms
+        self._binary = binary
         self._loop = asyncio.new_event_loop()
         self._lines: set[_Line] = set()
         self._thread = threading.Thread(target=self._live, name="onefold-stream", daemon=True)
@@ -169,7 +171,7 @@ class Stream:
             line.push(event)
 
     async def _welcome(self, connection: ServerConnection) -> None:
-        line = _Line(connection, self.mischief, self.journal, self._backlog)
+        line = _Line(connection, self.mischief, self.journal, self._backlog, self._binary)
         self.journal.note("connected")
         try:
             asked = str(await connection.recv())
@@ -189,13 +191,14 @@ class _Line:
     """One subscriber."""
 
     def __init__(
-        self, connection: ServerConnection, mischief: Mischief, journal: Journal, backlog: int
+        self, connection: ServerConnection, mischief: Mischief, journal: Journal, backlog: int, binary: bool
     ) -> None:
         self.connection = connection
         self.queue: asyncio.Queue[Event | Trick] = asyncio.Queue()
         self._mischief = mischief
         self._journal = journal
         self._backlog = backlog
+        self._binary = binary
         self._held_back: Event | None = None
         self._closing: asyncio.Task[None] | None = None
         self.dead = False
@@ -260,7 +263,11 @@ class _Line:
             self._held_back = event
             return
         for _ in range(2 if trick == "repeat" else 1):
-            await self.connection.send(json.dumps(event))
+            await self._send(event)
         if self._held_back is not None:
             held_back, self._held_back = self._held_back, None
-            await self.connection.send(json.dumps(held_back))
+            await self._send(held_back)
+
+    async def _send(self, event: Event) -> None:
+        text = json.dumps(event)
+        await self.connection.send(text.encode() if self._binary else text)

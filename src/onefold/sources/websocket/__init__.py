@@ -20,7 +20,7 @@ import anyio
 from onefold.core.backoff import Backoff
 from onefold.core.cursor import Cursor, start
 from onefold.core.endpoints import Picks, check_url
-from onefold.core.errors import Misconfigured
+from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.record import Broken, Fate, Page, Record
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
 from onefold.sources.websocket.live import Disconnected, Live, Message, Watch
@@ -164,7 +164,8 @@ class Websocket:
         """Tell the pool how an address did; only one that lasted did well."""
         if self.endpoints is None or (trouble is None and lasted < self.backoff.stable):
             return
-        with anyio.move_on_after(2, shield=True):
+        # A pool that cannot be told now hears of the next failure; this one must not hide why the line ended.
+        with anyio.move_on_after(2, shield=True), suppress(OnefoldError):
             await self.endpoints.tell(url, None if lasted >= self.backoff.stable else trouble)
 
     # ----- what is handed on
