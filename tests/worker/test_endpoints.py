@@ -19,7 +19,7 @@ from onefold.core.record import Page, Record
 from onefold.drive import AsyncPorts, arun
 from onefold.sources.websocket import Websocket
 from onefold.worker import Worker
-from onefold.worker.endpoints import NoEndpoint, Pool, listed, pools, put
+from onefold.worker.endpoints import NoEndpoint, Pool, check_host, listed, pools, put
 from onefold.worlds.stream import Events, Stream
 from tests.worker.stage import QUICK, FarSide, pipeline, run_until, store
 
@@ -138,6 +138,12 @@ def test_an_address_that_leads_into_a_private_network_is_never_used():
     pool = Pool("nodes", ["env:NO_SUCH_VARIABLE", {"url": "wss://example.org", "enabled": False}])
     with pytest.raises(NoEndpoint, match=r"NO_SUCH_VARIABLE is not set.*settings put endpoints\.nodes"):
         told(pool, awaited, lambda _: pool.pick())
+
+
+def test_a_name_that_leads_into_a_private_network_is_refused_and_one_that_leads_nowhere_is_not():
+    with pytest.raises(Misconfigured, match="by its name"):
+        anyio.run(check_host, "wss://localhost/feed")
+    anyio.run(check_host, "wss://no-such-host.invalid/feed")
 
 
 def test_a_pool_without_a_worker_says_so():

@@ -21,6 +21,7 @@ from onefold.core.errors import Misconfigured
 from onefold.core.record import Page, Record
 from onefold.sources.websocket import Disconnected, Websocket
 from onefold.worlds.mischief import Mischief
+from onefold.worlds.site import Response, Site
 from onefold.worlds.stream import Events, Stream
 from tests.worker.stage import until
 
@@ -409,6 +410,18 @@ def test_a_message_is_said_again_and_again_to_keep_the_line_alive():
 
         listen(Websocket(stream.url, parse, subscribe=SUBSCRIBE, keepalive=(0.02, "PING")), stream, then)
     assert {line["message"] for line in events.journal.of("heard")} == {"PING"}
+
+
+def test_a_redirect_is_not_followed_because_only_the_first_address_was_checked():
+    events = Events()
+    with Stream(events) as stream:
+        elsewhere = Response({}, 302, {"Location": stream.url})
+        with Site({("GET", "/feed"): lambda request: elsewhere}) as site:
+            heard = Heard()
+            anyio.run(heard.life, Websocket(site.url.replace("http", "ws") + "/feed", parse))
+
+    assert "302" in str(heard.error)
+    assert events.journal.of("connected") == []
 
 
 def test_nobody_there_is_said_without_the_secrets_of_the_address():

@@ -193,11 +193,11 @@ class Pool:
         url = resolved(one.url, what, Path.cwd()) if is_reference(one.url) else one.url
         check_url(url, self._schemes, self._private)
         if not self._private:
-            await _check_host(url)
+            await check_host(url)
         return url
 
 
-async def _check_host(url: str) -> None:
+async def check_host(url: str) -> None:
     """Refuse a public name that leads into a private network; what is not found is left to the socket."""
     host = urlsplit(url).hostname or ""
     try:
