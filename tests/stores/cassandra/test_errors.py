@@ -29,7 +29,7 @@ from cassandra.protocol import (
 )
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
-from onefold.stores.cassandra.errors import Full, NoTable, sorted_out, unreached
+from onefold.stores.cassandra.errors import Full, NoTable, Silent, sorted_out, unreached
 
 
 def unavailable(level: int) -> Unavailable:
@@ -37,7 +37,7 @@ def unavailable(level: int) -> Unavailable:
 
 
 MEANINGS: list[tuple[Exception, type[OnefoldError], str]] = [
-    (OperationTimedOut({}, "h"), Unanswered, "was asked and did not answer"),
+    (OperationTimedOut({}, "h"), Silent, "was asked and did not answer"),
     (WriteTimeout("late", write_type=WriteType.CAS), Unanswered, "did not answer"),
     (WriteFailure("failed", write_type=WriteType.SIMPLE), Unanswered, "did not answer"),
     (ReadTimeout("late"), Unanswered, "did not answer"),
@@ -51,6 +51,7 @@ MEANINGS: list[tuple[Exception, type[OnefoldError], str]] = [
     (unavailable(ConsistencyLevel.SERIAL), Unreachable, "too few live replicas: 1 of 2 needed"),
     (IsBootstrappingErrorMessage(0x1002, "soon", None), Unreachable, "is not ready"),
     (NoHostAvailable("none", {}), Unreachable, "cannot be reached"),
+    (NoHostAvailable("none", ["127.0.0.1"]), Unreachable, "cannot be reached"),
     (
         NoHostAvailable("none", {"h": ConnectionException("down")}),
         Unreachable,
@@ -90,6 +91,7 @@ def test_an_error_of_a_statement_means(error, kind, words):
         ),
         (NoHostAvailable("none", {"h": OSError("refused")}), Unreachable, "cannot be reached: refused"),
         (NoHostAvailable("none", {}), Unreachable, "Is it running?"),
+        (NoHostAvailable("none", ["127.0.0.1"]), Unreachable, "Is it running?"),
         (OperationTimedOut({}, "h"), Unreachable, "nothing was asked"),
         (UnresolvableContactPoints({}), Unreachable, "cannot be reached"),
         (

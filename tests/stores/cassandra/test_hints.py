@@ -171,6 +171,21 @@ def test_a_claim_whose_hint_was_not_confirmed_is_unknown():
     assert scripted(insert=APPLIED, list=LATE).swap(claims([NEW])) == [UNKNOWN]
 
 
+class Cut(Scripted):
+    """Answers the first round, and cannot be reached for another."""
+
+    def execute_many(self, asked: Sequence[Statement]) -> list[Outcome]:
+        if self.rounds:
+            raise Unreachable("nothing was asked")
+        return super().execute_many(asked)
+
+
+def test_a_claim_whose_hint_could_not_even_be_sent_is_unknown_and_not_refused():
+    store = Blocking(CassandraPlan(60.0), Cut(insert=APPLIED))
+
+    assert store.swap(claims(keys(3))) == [UNKNOWN] * 3
+
+
 @pytest.mark.parametrize("reason", [Misconfigured("not allowed"), Full("no room")])
 def test_a_hint_that_is_refused_is_told_with_the_reason(reason):
     with pytest.raises(type(reason)):

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ restarting = pytest.mark.timeout(600)
 HASTY = "timeout=1"
 """Silence is not waited for long; a busy machine must still answer what it is asked to make ready."""
 
-SHORT = Terms(lease=2)
+SHORT: dict[str, Any] = {"effect": "idempotent", "terms": Terms(lease=2)}
 """What was asked of a silent server may have been done: then its lease has to end first."""
 
 
@@ -195,11 +196,11 @@ def test_an_effect_is_not_started_while_the_server_is_silent_and_runs_once_after
     with closing(Ledger(with_option(place, f"{HASTY}&max_skew=0"))) as ledger:
         ledger.look(NEW)
         with stopped(own), pytest.raises(Unreachable):
-            ledger.call(NEW, lambda: ran.append(1), terms=SHORT)
+            ledger.call(NEW, lambda: ran.append(1), **SHORT)
         assert ran == []
     with closing(Ledger(with_option(place, "max_skew=0"))) as ledger:
-        ledger.call(NEW, lambda: ran.append(2), wait=60.0, terms=SHORT)
-        ledger.call(NEW, lambda: ran.append(3), wait=60.0, terms=SHORT)
+        ledger.call(NEW, lambda: ran.append(2), wait=60.0, **SHORT)
+        ledger.call(NEW, lambda: ran.append(3), wait=60.0, **SHORT)
 
     assert ran == [2]
 

@@ -29,9 +29,9 @@ from cassandra.query import dict_factory
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.drive import run
 from onefold.stores.cassandra.address import Address
-from onefold.stores.cassandra.errors import sorted_out, unreached
+from onefold.stores.cassandra.errors import Silent, sorted_out, unreached
 from onefold.stores.cassandra.rows import Outcome, Statement
-from onefold.stores.cassandra.schema import prepare, statements
+from onefold.stores.cassandra.schema import NEW_TABLES, prepare, statements
 from onefold.stores.shells import Clients
 
 WIDTH = 64
@@ -50,7 +50,16 @@ class Link:
         self._name = address.name
         self._texts = statements(address)
         self._known: dict[str, Any] = {}
-        self._preparing = threading.Lock()
+
+    def learn(self) -> None:
+        """Prepare all statements, while nothing depends on them: the driver's wait for it cannot be set."""
+        try:
+            for name in self._texts.keys() - NEW_TABLES:
+                self._known[name] = self._session.prepare(self._texts[name])
+        except Exception as error:
+            raise sorted_out(error, self._name) from error
+        # What was agreed, and not only what a majority of the replicas has been told of it.
+        self._known["look"].consistency_level = ConsistencyLevel.SERIAL
 
     def execute_many(self, asked: Sequence[Statement]) -> list[Outcome]:
         """Send statements, `WIDTH` at a time. After one that failed, those not yet sent stay here."""
@@ -80,17 +89,7 @@ class Link:
         self._cluster.shutdown()
 
     def _send(self, statement: Statement) -> Any:
-        return self._session.execute_async(self._prepared(statement.name).bind(statement.args))
-
-    def _prepared(self, name: str) -> Any:
-        with self._preparing:
-            if name not in self._known:
-                prepared = self._session.prepare(self._texts[name])
-                if name == "look":
-                    # What was agreed, and not only what a majority of the replicas has been told of it.
-                    prepared.consistency_level = ConsistencyLevel.SERIAL
-                self._known[name] = prepared
-            return self._known[name]
+        return self._session.execute_async(self._known[statement.name].bind(statement.args))
 
 
 class Flight:
@@ -114,7 +113,7 @@ class Flight:
         """Send a statement."""
         try:
             future = send()
-        except Exception as error:  # before it left: it could not be prepared, or its values not be written
+        except Exception as error:  # before it left: its values could not be written
             self._fail(error, at)
         else:
             future.add_callbacks(partial(self._answer, at), self._fail, errback_args=(at,))
@@ -157,8 +156,8 @@ class Client:
             return []
         link = self._reach()
         outcomes = link.execute_many(asked)
-        if any(isinstance(outcome, Misconfigured) for outcome in outcomes):
-            # The tables may be gone, or be made anew: the next call looks again.
+        if any(isinstance(outcome, Misconfigured | Silent) for outcome in outcomes):
+            # The tables may be gone or made anew, a connection be dead: the next call looks again.
             self._drop(link)
         return outcomes
 
@@ -205,6 +204,7 @@ class Client:
                 raise unreached(error, self.address.name) from error
             try:
                 run(prepare(self._create, self.address), Clients(link))
+                link.learn()
             except Unanswered as error:
                 raise Unreachable(f"{error}; nothing was asked of the ledger yet") from error
             undo.pop_all()

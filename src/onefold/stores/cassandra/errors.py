@@ -12,6 +12,7 @@ import re
 from cassandra import (
     AuthenticationFailed,
     ConsistencyLevel,
+    OperationTimedOut,
     ReadFailure,
     RequestValidationException,
     Unauthorized,
@@ -35,6 +36,10 @@ class NoTable(Misconfigured):
 
 class Full(Unreachable):
     """A disk is full. Cassandra 5.0 then refuses plain writes, and goes on with lightweight transactions."""
+
+
+class Silent(Unanswered):
+    """Nothing was heard for as long as we wait: its connection may be dead without knowing it."""
 
 
 _SERIAL = (ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERIAL)
@@ -77,6 +82,8 @@ def sorted_out(error: Exception, name: str) -> OnefoldError:
             f"{name} has too few live replicas: {error.alive_replicas} of {error.required_replicas} needed; "
             "nothing was written: start the nodes that are down"
         )
+    if isinstance(error, OperationTimedOut):
+        return Silent(f"{name} was asked and did not answer: {reason}")
     if isinstance(error, ReadFailure):
         return Unanswered(
             f"{name} could not read what was asked for: {reason}; "
@@ -94,7 +101,7 @@ def _refused(reason: str, name: str) -> OnefoldError:
 
 def unreached(error: Exception, name: str) -> OnefoldError:
     """Say in our words why there is no connection."""
-    causes = list(error.errors.values()) if isinstance(error, NoHostAvailable) and error.errors else [error]
+    causes = _causes(error)
     reason = words(causes[0])
     if any(isinstance(cause, AuthenticationFailed | BadCredentials) for cause in causes):
         return Misconfigured(f"{name} refuses the name or password in the URL: {reason}")
@@ -109,10 +116,16 @@ def unreached(error: Exception, name: str) -> OnefoldError:
 _OTHER_PROTOCOL = (ProtocolException, ProtocolError, ProtocolVersionUnsupported)
 
 
+def _causes(error: Exception) -> list[Exception]:
+    """Return what went wrong with each host; the driver tells it, or names the hosts only."""
+    if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) and error.errors:
+        return list(error.errors.values())
+    return [error]
+
+
 def words(error: Exception) -> str:
     """Return what an error says, in one line."""
-    if isinstance(error, NoHostAvailable) and error.errors:
-        error = next(iter(error.errors.values()))
+    error = _causes(error)[0]
     told = str(getattr(error, "message", None) or error or type(error).__name__)
     quoted = re.search(r'message="(.*)"', told, re.DOTALL)
     return " ".join((quoted[1] if quoted else told).split())[:300].rstrip(".")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from onefold.core.entry import NOTHING, OPEN, UNKNOWN, Change, Entry, Reply, Seen, State, expired, stamped
 from onefold.core.entry import due as due_at
-from onefold.core.errors import Misconfigured, OnefoldError, Unanswered
+from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.cassandra import rows
@@ -123,7 +123,11 @@ class CassandraPlan:
     async def _finish(self, ids: Sequence[bytes], steps: Sequence[Step], now: float) -> list[Reply]:
         """Ask all that is still to be asked, at once, and give the replies."""
         asked = [statement for step in steps for statement in step.then]
-        outcomes: Sequence[Outcome] = await on_client("execute_many", asked) if asked else ()
+        try:
+            outcomes: Sequence[Outcome] = await on_client("execute_many", asked) if asked else ()
+        except Unreachable as error:
+            # The connection is gone since: what was written stays written, so nobody may hear "not asked".
+            outcomes = [error] * len(asked)
         _raise_if_refused(asked, outcomes)
         told = iter(outcomes)
         replies = []

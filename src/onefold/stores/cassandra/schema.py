@@ -21,6 +21,9 @@ VERSION = 1
 
 TABLES = ("entries", "open", "meta")
 
+NEW_TABLES = frozenset({"schema", "note"})
+"""Statements about the tables themselves, which are asked when these may not be there yet."""
+
 _NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 
 _KEYSPACE = """\
