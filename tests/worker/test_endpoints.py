@@ -222,3 +222,15 @@ def test_a_stream_whose_endpoint_dies_goes_on_at_the_other_and_nothing_is_lost()
     assert seen.entry is not None
     rows = json.loads(seen.entry.body or "")["endpoints"]
     assert [row["health"] for row in rows] == ["unhealthy", "unknown"]
+
+
+def test_a_source_may_use_several_pools_and_the_worker_attends_each():
+    one, other = Pool("nodes", [A], private=True), Pool("streams", [B], private=True)
+
+    class Both:
+        endpoints = (one, other)
+        reach, repeats, lag = None, True, 0.0
+
+    plan = pipeline(Both(), FarSide())
+
+    assert pools([plan, plan]) == [one, other]

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from onefold.core.audit import acts
+from onefold.core.documents import load, named, save
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.drive import AsyncPorts, Inline, Ports, run
 from onefold.stores.memory import MemoryStore
@@ -138,3 +139,20 @@ def test_a_value_that_cannot_be_is_refused_before_it_is_put(value: Any, kind: An
 def test_a_value_that_fits_is_not_refused():
     checked(NAME, ["ann"], list[str])
     checked(NAME, {"anything": 1}, None)
+
+
+def test_an_app_keeps_a_document_of_its_own_in_the_worker_s_store():
+    awaited = Inline(MemoryStore())
+    live = Live()
+    key = named("counts", "today")
+
+    async def main() -> Any:
+        with pytest.raises(Misconfigured, match="while its worker runs"):
+            await live.ask(load([key]))
+        await live.attend(AsyncPorts(awaited))
+        await live.ask(save(key, "t", lambda stands: {"orders": 1}))
+        return await live.ask(load([key]))
+
+    [document] = anyio.run(main)
+
+    assert document.value == {"orders": 1}

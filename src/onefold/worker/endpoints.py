@@ -209,13 +209,13 @@ async def check_host(url: str) -> None:
 
 
 def pools(pipelines: Iterable[Pipeline]) -> list[Pool]:
-    """Find the pools that sources of these pipelines use, each once."""
-    found = {
-        id(pool): pool
-        for pipeline in pipelines
-        for source in pipeline.sources.values()
-        if isinstance(pool := getattr(source, "endpoints", None), Pool)
-    }
+    """Find the pools that sources of these pipelines use, each once; a source may name several."""
+    found: dict[int, Pool] = {}
+    for pipeline in pipelines:
+        for source in pipeline.sources.values():
+            named = getattr(source, "endpoints", None)
+            several = named if isinstance(named, tuple) else (named,)
+            found.update((id(pool), pool) for pool in several if isinstance(pool, Pool))
     return list(found.values())
 
 

@@ -15,6 +15,7 @@ from onefold.core.audit import note
 from onefold.core.documents import Document, load, named, save
 from onefold.core.entry import BODY_LIMIT
 from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.drive import AsyncPorts, arun
 
@@ -115,9 +116,14 @@ class Live:
 
     async def read(self, name: str) -> Stored | None:
         """Ask the store."""
+        return await self.ask(get(name), f"{name} is a live setting")
+
+    async def ask(self, flow: Flow[T], what: str = "this is a text of the worker's store") -> T:
+        """Ask the worker's store; an app that keeps a document of its own, as a daily count, does it so."""
         if not self._bound:
-            raise Misconfigured(f"{name} is a live setting: it can be read while its worker runs")
-        return await arun(get(name), self._bound[0])
+            flow.close()
+            raise Misconfigured(f"{what}: it can be read while its worker runs")
+        return await arun(flow, self._bound[0])
 
     def now(self) -> float:
         return self._clock()
