@@ -61,14 +61,25 @@ async def endless(cursor):
     await anyio.sleep_forever()
 
 
-def made(name, reads, does, **more):
+async def polled(cursor):
+    yield Page([record for record in shown() if cursor.at is None or record.at >= cursor.at])
+    await anyio.sleep(0.05)
+
+
+def tell(record, claim):
+    with open("outside.txt", "a") as file:
+        file.write(f"{record.id}/{claim.name}\\n")
+
+
+def made(name, reads, does, each=None, **more):
     more = {"effect": "one-shot", **more}
-    return Pipeline(name, sources={"feed": reads}, key=lambda record: record.id,
+    return Pipeline(name, sources={"feed": reads}, key=lambda record: record.id, each=each,
                     sink=Function(does, **more), terms=Terms(lease=5, backoff=(0.1, 1)), at_once=2)
 
 
 pipeline = made("prices", Reads(lambda cursor: shown(), finite=True), act)
 live = made("prices", Reads(endless), act)
+polls = made("prices", Reads(polled), act)
 waits = made("prices", Reads(endless), slow)
 waits_again = made("prices", Reads(endless), slow, effect="idempotent")
 '''
@@ -79,18 +90,26 @@ TELLER = '''\
 import msgspec
 
 from onefold.worker.secret import Secret
-from prices import made, Reads, act, shown
+from prices import made, polled, tell, Reads, act, shown
 
 
 class Settings(msgspec.Struct, frozen=True):
     chat_token: Secret
     minimum: float = 10_000.0
+    follow: bool = False
 
 
 LIVE = {"subscribers": list[str]}
 
 
 def pipelines(settings, live):
+    if settings.follow:
+        names = live.setting("subscribers", LIVE["subscribers"])
+
+        async def each(record):
+            return await names.value()
+
+        return made("told", Reads(polled), tell, each=each)
     return made("told", Reads(lambda cursor: shown(), finite=True), act)
 '''
 

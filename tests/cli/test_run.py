@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -170,6 +171,51 @@ def test_a_worker_prints_where_it_answers_and_answers_there(shop: Path, working:
     assert 'onefold_effects_done_total{pipeline="prices",source="feed"} 10.0' in metrics
     assert all(json.loads(line)["level"] for line in worker.log.splitlines())
     assert cli.lines("sources")[0]["counts"]["done"] == 10
+
+
+def test_a_running_worker_follows_a_setting_that_is_put(
+    shop: Path, working: list[Working], cli: Cli, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CHAT_TOKEN", "123:secret")
+    with (shop / "onefold.toml").open("a") as file:
+        file.write("follow = true\n")
+    run_once("prices")
+    (shop / "outside.txt").unlink()
+    (shop / "subscribers.json").write_text('["ann"]')
+    cli("settings", "put", "whales.subscribers", "subscribers.json")
+    worker = start(working, shop, "whales")
+    worker.until(lambda: len(outside(shop)) == 10)
+
+    (shop / "subscribers.json").write_text('["ann", "bob"]')
+    cli("settings", "put", "whales.subscribers", "subscribers.json", "-y")
+    numbers = itertools.count(11)
+
+    def bob_was_told() -> bool:
+        number = next(numbers)
+        feed(shop, {"id": f"r{number}", "at": number})
+        return any(name.endswith("/bob") for name in outside(shop))
+
+    worker.until(bob_was_told)
+    worker.signal(signal.SIGTERM)
+
+    assert worker.end()[0] == Code.FINE
+    assert set(outside(shop).values()) == {1}
+
+
+def test_a_running_worker_follows_a_cursor_that_is_moved(shop: Path, working: list[Working], cli: Cli):
+    worker = start(working, shop, "prices:polls")
+    worker.until(lambda: len(outside(shop)) == 10)
+    worker.until(lambda: cli.lines("cursors")[0]["at"] == 9)
+
+    assert cli("cursors", "set", "prices", "feed", "start", "-y").exit_code == Code.FINE
+    feed(shop, {"id": "late", "at": 3})
+    worker.until(lambda: outside(shop)["late"] == 1)
+    worker.until(lambda: cli.lines("cursors")[0]["at"] == 9)
+    worker.signal(signal.SIGTERM)
+
+    assert worker.end()[0] == Code.FINE
+    assert set(outside(shop).values()) == {1}
+    assert cli.lines("cursors")[0]["generation"] == 1
 
 
 # ----- what is refused

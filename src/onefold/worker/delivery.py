@@ -250,7 +250,8 @@ class Delivery:
         how = self._way.ending(result)
         error = masked(f"{type(result).__name__}: {result}")
         level = logging.INFO if isinstance(result, Later) else logging.WARNING
-        log.log(level, "%s: %s did not end well: %s", self.name, attempt.key, error)
+        names = {"pipeline": self.name, "source": attempt.record.source, "key": str(attempt.key)}
+        log.log(level, "%s: %s did not end well: %s", self.name, attempt.key, error, extra=names)
         later = isinstance(result, Later)
         note = result.note if isinstance(result, Later) else None
         return how._replace(body=written(attempt.task._replace(error=error, note=note, later=later)))

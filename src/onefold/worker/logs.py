@@ -15,7 +15,7 @@ from onefold.worker.secret import masked
 
 Form = Literal["text", "json"]
 
-EXTRA = ("pipeline", "source", "alarm", "url")
+EXTRA = ("pipeline", "source", "key", "alarm", "url")
 
 
 class Text(logging.Formatter):
