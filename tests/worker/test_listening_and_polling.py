@@ -254,3 +254,15 @@ def test_in_whatever_order_two_sources_show_their_records_each_has_one_effect_an
     found, _ = memory.scan("stage", ("done",), False, None, 100)
     recorded = Counter(seen.entry.source for _, seen in found if seen.entry)
     assert recorded == {name: worker.tallies["stage"].total("won", name) for name in recorded}
+
+
+def test_a_worker_that_reads_once_ends_when_the_history_of_its_stream_is_read():
+    events = Events()
+    for _ in range(30):
+        events.happen()
+    with Stream(events) as stream, events.site() as site:
+        worker = Worker([plan({"stream": websocket(stream, site)}, site)], store="memory:", once=True)
+        code = worker.run()
+
+    assert code == 0
+    assert Counter(events.effects()) == Counter({f"e{n}": 1 for n in range(30)})
