@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "version",
     },
     "__main__": {"cli"},
-    "testing": {"onefold", "core", "drive", "ledger", "stores", "sources", "sinks", "worker"},
+    "testing": {"onefold", "core", "drive", "ledger", "stores", "sources", "sinks", "worker", "apps"},
     "worlds": {"core", "testing"},
 }
 

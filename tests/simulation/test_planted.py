@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from onefold.testing.sim import campaign
+from onefold.testing.sim.bug import Bug, Edit
 from onefold.testing.sim.checkers import PROMISES
-from onefold.testing.sim.planted import BUGS, Bug, Edit, named
+from onefold.testing.sim.planted import BUGS, named
 from onefold.testing.sim.planting import Misplanted, changed
 
 QUICK = ["unknown-mapped-to-won", "in-doubt-auto-retried", "renewal-taken-for-begun"]

@@ -105,6 +105,10 @@ class Claim(Protocol):
     def lost(self) -> bool: ...
 
     @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1 on."""
+
+    @property
     def name(self) -> str:
         """For whom this effect is, where a record has several; empty otherwise."""
 
@@ -116,7 +120,9 @@ class Claim(Protocol):
 class Source(Protocol):
     """Reads. It never claims and never stores its cursor: the worker does both.
 
-    Beside these, a source may have `aclose()`, and say `finite = True` (a read that ends is the end of it),
+    Beside these, a source may have `aclose()` and `note(standings)` (it hears at every showing how its
+    records stand: attempts, when next, what went wrong), say `ahead` (how many pages may
+    be under way), `finite = True` (a read that ends is the end of it),
     `timed = True` (its order values are seconds since 1970), and have a `backoff` (how long to wait
     before it is read again after it raised).
     """

@@ -16,13 +16,14 @@ from onefold.core.entry import Why
 from onefold.core.errors import OnefoldError
 from onefold.core.key import Key
 from onefold.core.protocol import set_aside
-from onefold.core.record import Broken, Fate, Record
+from onefold.core.record import Broken, Fate, Record, Standing
 from onefold.drive import AsyncHeart, AsyncPorts, arun
 from onefold.worker.delivery import Aged, Delivery
 from onefold.worker.fanout import FanOut, each_key, worst
 from onefold.worker.joined import JoinedDelivery
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.retraction import Undo, undo_key
+from onefold.worker.standing import standings
 from onefold.worker.tally import Tally
 from onefold.worker.work import Task, bid, broken_key
 
@@ -146,6 +147,18 @@ class Acting:
         if broken:
             await self._park([(key, record, "it has no key") for key, record in broken], "failed")
             fates.update((key.id, "parked") for key, _ in broken)
+
+    async def standing(self, shown: Fresh) -> list[Standing]:
+        """Say how records stand in the ledger now."""
+        return await standings(self._ports, shown, self._keys)
+
+    async def _keys(self, key: Key, record: Record) -> Sequence[Key]:
+        if self._each is None or record.retracts is not None or key.scope != self.pipeline.name:
+            return [key]
+        try:
+            return [task.key for task in await self._fan_out.tasks(key, record)]
+        except Exception:  # its names cannot be had: then it waits under an entry of its own
+            return [each_key(key)]
 
     # ----- what cannot be acted upon
 

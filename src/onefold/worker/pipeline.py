@@ -53,6 +53,10 @@ class Pipeline:
         _check_sink(self.name, self.sink)
         if self.undo is not None:
             _check_sink(self.name, self.undo)
+        if self.undo is not None and self.each is not None:
+            raise Misconfigured(
+                f"pipeline {self.name} has both each= and undo=: what is done for each cannot be taken back at once"
+            )
         if type(self.at_once) is not int or self.at_once < 1:
             raise Misconfigured(f"at_once of pipeline {self.name} is {self.at_once!r}: write 1 or more")
         seconds(self.timeout, f"timeout of pipeline {self.name}")

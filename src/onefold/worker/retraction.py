@@ -18,6 +18,9 @@ from onefold.core.record import Record
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.pipeline import Pipeline
 
+PATIENCE = 3
+"""At this attempt an original that nobody has seen counts as one that was never done."""
+
 NOT_DONE = {"undone": False, "reason": "the original was never done"}
 
 
@@ -43,6 +46,8 @@ class Undo:
         if key is None:
             return NOT_DONE
         [seen] = await arun(look([key]), self._ports)
+        if seen.entry is None and claim.attempt < PATIENCE:
+            return Refused(f"{key} was not seen yet, and may be on its way")
         if seen.entry is None:
             return NOT_DONE
         if seen.entry.state != "done":

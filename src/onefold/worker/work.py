@@ -63,6 +63,12 @@ class Attempt:
         return self.entry.fence if self.entry else 0
 
     @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1 on."""
+        held = self.pulse.hold.entry if self.pulse else self.entry
+        return max(held.attempt, 1) if held else 1
+
+    @property
     def lost(self) -> bool:
         """Whether the lease can no longer be relied upon: another may be at work."""
         return self.pulse is not None and not self.finished and self.pulse.gone(time.monotonic())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from onefold.testing.sim import campaign
-from onefold.testing.sim.planted import BUGS, LATER, named
+from onefold.testing.sim.planted import BUGS, named
 from onefold.testing.sim.planting import plant
 
 HISTORIES = 10_000
@@ -24,7 +25,11 @@ def main(args: Sequence[str]) -> int:
     if options.list:
         return _list()
     if options.seed is not None:
-        return _replay(options.seed, options.plant)
+        return (
+            _replay_workers(options.seed, options.plant)
+            if options.workers
+            else _replay(options.seed, options.plant)
+        )
     if options.plant is not None:
         return _hunt(options.plant)
     return _run(options)
@@ -43,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--plant", metavar="NAME", help="with a bug in it; without --seed, find a history that shows it"
     )
+    parser.add_argument("--workers", action="store_true", help="with --seed: a history of workers")
     parser.add_argument("--list", action="store_true", help="name the bugs that can be planted")
     return parser
 
@@ -55,7 +61,10 @@ def _say(text: str) -> None:
 def _run(options: argparse.Namespace) -> int:
     account = campaign.run(options.start, options.histories, max(options.jobs, 1), _say)
     for broken in account.broken[:SHOWN]:
-        _say(_trace().failure(_live(broken["seed"])) + "\n")
+        if broken.get("of") == "worker":
+            _say(_told_of_workers(broken["seed"], None) + "\n")
+        else:
+            _say(_trace().failure(_live(broken["seed"])) + "\n")
     for missed in account.missed:
         _say(f"planted bug {missed}")
     _say(account.closing())
@@ -65,9 +74,6 @@ def _run(options: argparse.Namespace) -> int:
 def _list() -> int:
     for bug in BUGS:
         _say(f"{bug.name}\n    {bug.sentence}")
-    _say("These come with the worker, which they are planted into:")
-    for name in LATER:
-        _say(name)
     return 0
 
 
@@ -83,6 +89,23 @@ def _replay(seed: int, bug: str | None) -> int:
     return 1 if world.violations or first != second else 0
 
 
+def _replay_workers(seed: int, bug: str | None) -> int:
+    if bug is not None:
+        plant(_known(bug))
+    _say(_told_of_workers(seed, bug))
+    return 1 if import_module("onefold.testing.sim.working").live(seed).violations else 0
+
+
+def _told_of_workers(seed: int, bug: str | None) -> str:
+    """Tell a history of workers: what happened, and which promises were broken."""
+    logging.disable()
+    working = import_module("onefold.testing.sim.working")
+    town = working.live(seed, tracing=True)
+    again = f"./dev sim --workers --seed {seed}" + (f" --plant {bug}" if bug else "")
+    broken = [str(one) for one in town.violations] or ["every promise was kept"]
+    return "\n".join([f"seed {seed} of workers:", *town.lines, "", *broken, f"again: {again}"])
+
+
 def _hunt(name: str) -> int:
     told = campaign.carry_out(campaign.Order("hunt", (_known(name).name, "0", str(campaign.WITHIN))))
     if not told["found"]:
@@ -90,6 +113,9 @@ def _hunt(name: str) -> int:
         return 1
     seed = told["found"]["seed"]
     plant(named(name))
+    if named(name).history == "worker":
+        _say(_told_of_workers(seed, name))
+        return 0
     _say(_trace().failure(_live(seed), name))
     return 0
 

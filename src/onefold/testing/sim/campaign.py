@@ -18,6 +18,9 @@ from onefold.testing.sim.planted import BUGS
 CHUNK = 2500
 """How many histories one process lives through."""
 
+OF_WORKERS = 50
+"""One history of workers for so many of ledgers: they take that much longer."""
+
 WITHIN = 10_000
 """How many histories a planted bug may hide in."""
 
@@ -39,6 +42,7 @@ class Account:
         self.wanted = histories
         self.began = time.monotonic()
         self.histories = 0
+        self.of_workers = 0
         self.violations = 0
         self.broken: list[dict[str, Any]] = []
         self.found: dict[str, dict[str, Any]] = {}
@@ -46,7 +50,8 @@ class Account:
 
     @property
     def is_fine(self) -> bool:
-        return self.violations == 0 and not self.missed and self.histories == self.wanted
+        lived = self.histories == self.wanted and self.of_workers == self.wanted // OF_WORKERS
+        return self.violations == 0 and not self.missed and lived
 
     def add(self, told: dict[str, Any]) -> None:
         """Add what one process told."""
@@ -55,7 +60,10 @@ class Account:
         elif "bug" in told:
             self.missed.append(told.get("error") or f"{told['bug']}: not found in {WITHIN} histories")
         else:
-            self.histories += told["histories"]
+            if told.get("of", "ledger") == "ledger":
+                self.histories += told["histories"]
+            else:
+                self.of_workers += told["histories"]
             self.violations += told["violations"]
             self.broken += told["broken"]
 
@@ -65,7 +73,7 @@ class Account:
         seeds = f"seeds {self.start}..{self.start + self.wanted - 1}"
         spent = time.monotonic() - self.began
         return (
-            f"{self.histories} histories, {self.violations} violations, "
+            f"{self.histories} histories and {self.of_workers} of workers, {self.violations} violations, "
             f"{len(self.found)}/{bugs} planted bugs found, {seeds}, {spent:.1f} s"
         )
 
@@ -74,6 +82,8 @@ def orders(start: int, histories: int, bugs: Sequence[str]) -> Iterator[Order]:
     """Split a run into parts."""
     for first in range(start, start + histories, CHUNK):
         yield Order("walk", (str(first), str(min(CHUNK, start + histories - first))))
+    if histories >= OF_WORKERS:
+        yield Order("work", (str(start), str(histories // OF_WORKERS)))
     for bug in bugs:
         yield Order("hunt", (bug, "0", str(WITHIN)))
 

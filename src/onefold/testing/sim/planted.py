@@ -7,24 +7,8 @@ code has moved on, and the bug has to move with it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Edit(NamedTuple):
-    """One replacement in the text of one module; the old text must be there exactly once."""
-
-    module: str
-    old: str
-    new: str
-
-
-class Bug(NamedTuple):
-    """A mistake somebody could make."""
-
-    name: str
-    sentence: str
-    edits: tuple[Edit, ...]
-
+from onefold.testing.sim.bug import Bug, Edit, bug
+from onefold.testing.sim.planted_workers import WORKERS
 
 CLAIMS = "onefold.core.claims"
 ENTRY = "onefold.core.entry"
@@ -34,12 +18,7 @@ PROTOCOL = "onefold.core.protocol"
 SIGHTINGS = "onefold.core.sightings"
 
 
-def bug(name: str, sentence: str, module: str, old: str, new: str) -> Bug:
-    """Plant a bug by one replacement."""
-    return Bug(name, sentence, (Edit(module, old, new),))
-
-
-BUGS: tuple[Bug, ...] = (
+LEDGERS: tuple[Bug, ...] = (
     bug(
         "fence-not-bumped-on-take-over",
         "Whoever takes over goes on with the fence of the holder before.",
@@ -341,17 +320,7 @@ BUGS: tuple[Bug, ...] = (
     ),
 )
 
-LATER = (
-    "cursor-advanced-before-completion",
-    "cursor-greater-instead-of-greater-or-equal",
-    "tie-dropped-at-page-edge",
-    "coverage-marked-before-rows-are-stored",
-    "empty-page-ends-the-range",
-    "removed-log-ignored",
-    "key-without-log-index",
-    "dedupe-by-payload-instead-of-key",
-)
-"""Bugs of sources and coverage: they come with the worker, which is what they are planted into."""
+BUGS = LEDGERS + WORKERS
 
 
 def named(name: str) -> Bug:

@@ -12,7 +12,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
-from onefold.testing.sim.planted import Bug, Edit
+from onefold.testing.sim.bug import Bug, Edit
 
 PACKAGE = "onefold"
 

@@ -1,0 +1,65 @@
+"""Bugs of workers, sources and applications, which histories of workers must show."""
+
+from __future__ import annotations
+
+from onefold.testing.sim.bug import Bug, Edit
+
+ACTING = "onefold.worker.acting"
+CURSOR = "onefold.core.cursor"
+PAGING = "onefold.core.paging"
+PROGRESS = "onefold.worker.progress"
+TRADES = "onefold.apps._polymarket"
+
+
+def worker_bug(name: str, sentence: str, module: str, old: str, new: str) -> Bug:
+    """Plant a bug by one replacement."""
+    return Bug(name, sentence, (Edit(module, old, new),), "worker")
+
+
+FILL = "    return (one.transaction, one.wallet, one.asset, one.side, amount, price, str(one.repeat))\n"
+
+WORKERS: tuple[Bug, ...] = (
+    worker_bug(
+        "cursor-advanced-before-completion",
+        "The cursor moves when a page was read, not when it was accounted for.",
+        PROGRESS,
+        "        ticket = Ticket(places)\n",
+        "        ticket = Ticket(places)\n"
+        '        self.cursor = advance(self.cursor, [(at, "done") for at, _ in places])\n',
+    ),
+    worker_bug(
+        "cursor-greater-instead-of-greater-or-equal",
+        "Reading goes on behind the cursor instead of at it.",
+        CURSOR,
+        "    return None if cursor.at is None else cursor.at - lag\n",
+        "    return None if cursor.at is None else cursor.at - lag + 1\n",
+    ),
+    worker_bug(
+        "tie-dropped-at-page-edge",
+        "A chain of pages ends at the first page that reaches the cursor, in the middle of a tie.",
+        PAGING,
+        "    return stop is not None and bool(records) and all(one.at < stop for one in records[-TAIL:])\n",
+        "    return stop is not None and bool(records) and all(one.at <= stop for one in records[-TAIL:])\n",
+    ),
+    worker_bug(
+        "removed-log-ignored",
+        "A record that takes another back is passed over.",
+        ACTING,
+        "        await self._retract(retracting, fates)\n",
+        '        fates.update((key.id, "done") for key, _ in retracting)\n',
+    ),
+    worker_bug(
+        "key-without-log-index",
+        "All fills of one transaction share a key.",
+        TRADES,
+        FILL,
+        "    return (one.transaction,)\n",
+    ),
+    worker_bug(
+        "dedupe-by-payload-instead-of-key",
+        "Two looks at one fill are two fills, if the title changed in between.",
+        TRADES,
+        FILL,
+        "    return (json.dumps(row, sort_keys=True),)\n",
+    ),
+)

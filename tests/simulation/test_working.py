@@ -1,0 +1,65 @@
+"""Histories of workers: none breaks a promise, each is the same again, and planted bugs are found."""
+
+import logging
+
+import pytest
+
+from onefold.testing.sim import campaign
+from onefold.testing.sim.__main__ import main
+from onefold.testing.sim.planted_workers import WORKERS
+from onefold.testing.sim.working import PROMISES, live
+
+HISTORIES = 12
+MANY = 600
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+# A life that ends leaves coroutines behind that never began, as a killed process does.
+abandoned = pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited:RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@abandoned
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_history_of_workers_breaks_no_promise(seed):
+    assert [str(one) for one in live(seed).violations] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_many_histories_of_workers_break_no_promise():
+    told = campaign.carry_out(campaign.Order("work", ("1000", str(MANY))))
+
+    assert told["violations"] == 0, told["broken"]
+
+
+@abandoned
+def test_a_history_of_workers_is_the_same_whenever_it_is_lived():
+    first, second = live(3, tracing=True), live(3, tracing=True)
+
+    assert first.lines == second.lines
+    assert first.lines
+
+
+@pytest.mark.parametrize("bug", WORKERS, ids=lambda bug: bug.name)
+def test_a_bug_of_workers_is_found(bug):
+    told = campaign.carry_out(campaign.Order("hunt", (bug.name, "0", "200")))
+
+    assert told["found"], told
+    assert set(told["found"]["checkers"]) <= {*PROMISES, "errors"}
+
+
+@abandoned
+def test_a_history_of_workers_can_be_seen_again(capsys):
+    assert main(["--workers", "--seed", "3"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "a life begins" in shown
+    assert "./dev sim --workers --seed 3" in shown
