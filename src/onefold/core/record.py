@@ -26,6 +26,19 @@ class Record(NamedTuple):
     """What this record takes back, as the source names it; None for everything that simply happened."""
 
 
+class Standing(NamedTuple):
+    """How a record stands in the ledger, for a source that shows it where people look."""
+
+    record: Record
+    fate: Fate
+    attempt: int = 0
+    due: float | None = None
+    """From when on it may be tried again, in seconds since 1970 by the store's clock; None for at once."""
+    error: str = ""
+    why: str | None = None
+    """Why it is parked."""
+
+
 class Gap(NamedTuple):
     """A stretch of a source's order that could not be read. It is recorded and shown, never skipped."""
 

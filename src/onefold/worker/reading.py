@@ -23,7 +23,7 @@ from onefold.core.errors import OnefoldError, Unreachable
 from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.ports import Source
-from onefold.core.record import At, Fate, Gap, Page, Record
+from onefold.core.record import At, Fate, Gap, Page, Record, Standing
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.acting import Acting, Fresh
 from onefold.worker.progress import Recent, Ticket, Track, cursor_key, highest, moved, position, read_before
@@ -34,7 +34,7 @@ log = logging.getLogger("onefold.worker")
 T = TypeVar("T")
 
 AHEAD = 4
-"""How many pages of a source are under way at a time."""
+"""How many pages of a source are under way at a time, unless it says otherwise (`ahead`)."""
 
 PAGE = 200
 """How many records are handed on together; a larger page is cut."""
@@ -90,10 +90,11 @@ class Reader:
     async def run(self, reading: anyio.CancelScope) -> None:
         """Read until told to stop, or until a finite source ends; then wait for what is under way."""
         async with anyio.create_task_group() as group:
-            room = anyio.Semaphore(AHEAD)
+            ahead = int(getattr(self.source, "ahead", AHEAD))
+            room = anyio.Semaphore(ahead)
             with reading:
                 await self._rounds(group, room)
-            for _ in range(AHEAD):
+            for _ in range(ahead):
                 await room.acquire()
         await self._save("stopped" if self._stopping() else "ended", last=True)
 
@@ -203,8 +204,7 @@ class Reader:
             fates = await self._acting.fates(fresh)
             for (key, _), fate in zip(fresh, fates, strict=True):
                 self._recent.end(key.id, fate)
-            told = zip(records, (key for _, key in ticket.places), strict=True)
-            await self.source.tell([(record, self._fate(key)) for record, key in told])
+            await self._tell(records, ticket)
         except OnefoldError as error:  # the store is away: nothing is lost, the source shows it again
             for key, _ in fresh:
                 self._recent.end(key.id, "open")
@@ -213,6 +213,27 @@ class Reader:
             self._track.end(ticket)
             room.release()
         await self._save("ok")
+
+    async def _tell(self, records: Sequence[Record], ticket: Ticket) -> None:
+        """Tell the source what became of its records, and how they stand, if it shows that to people."""
+        told = zip(records, (key for _, key in ticket.places), strict=True)
+        note = getattr(self.source, "note", None)
+        try:
+            await self.source.tell([(record, self._fate(key)) for record, key in told])
+            if note:
+                await note(await self._standing(records))
+        except Exception as error:  # the source is away: it is told when it shows these records again
+            self._trouble = error
+
+    async def _standing(self, records: Sequence[Record]) -> list[Standing]:
+        """Look how records stand. What this run has under way is left out: it will be told at its end."""
+        keyed = [(key, record) for record in records if (key := self._acting.key(record)) is not None]
+        passed = [Standing(record, "done") for record in records if self._acting.key(record) is None]
+        ended = [(key, record) for key, record in keyed if self._recent.fate(key.id) != "open"]
+        standing = await self._acting.standing(ended)
+        for (key, _), one in zip(ended, standing, strict=True):
+            self._recent.end(key.id, one.fate)
+        return [*passed, *standing]
 
     def _fate(self, key: bytes | None) -> Fate:
         return "done" if key is None else self._recent.fate(key)
