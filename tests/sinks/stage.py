@@ -27,6 +27,7 @@ class Won(NamedTuple):
     lost: bool = False
     name: str = ""
     request: Any = None
+    attempt: int = 1
 
 
 def records(count: int, **body: Any) -> list[Record]:

@@ -37,8 +37,8 @@ class Driver(Protocol):
     def connect(self, url: str, patience: Seconds) -> Any:
         """Open a connection that commits nothing by itself, and waits so long for another's lock."""
 
-    def begin(self, connection: Any) -> None:
-        """Begin a transaction that writes."""
+    def begin(self, connection: Any, write: bool) -> None:
+        """Begin a transaction; one that writes takes its lock at once, where there is one for all."""
 
     def run(self, connection: Any, sql: str, args: Sequence[Any]) -> tuple[list[str], list[Row]]:
         """Run one statement with bound values (`?`); return the names of its columns, and its rows."""
@@ -75,13 +75,13 @@ class Database:
         self._connection: Any = None
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
+    def transaction(self, write: bool = True) -> Iterator[Any]:
         """Give a connection inside a transaction: leaving normally commits, raising rolls back."""
         if self._pid != os.getpid():
             _INHERITED.append(self._connection)  # it is the parent's: closing it here would close it there
             self._forget()
         with self._lock:
-            connection = self._begun()
+            connection = self._begun(write)
             try:
                 yield connection
                 with self._driver.translating():
@@ -90,12 +90,12 @@ class Database:
                 self._undo(connection)
                 raise
 
-    def _begun(self) -> Any:
+    def _begun(self, write: bool) -> Any:
         with self._driver.translating():
             if self._connection is None:
                 self._connection = self._driver.connect(self._url, self._patience)
             try:
-                self._driver.begin(self._connection)
+                self._driver.begin(self._connection, write)
             except BaseException:
                 self._drop()
                 raise

@@ -42,7 +42,7 @@ class Mariadb:
             init_command=_settings(math.ceil(patience)),
         )
 
-    def begin(self, connection: Any) -> None:
+    def begin(self, connection: Any, write: bool) -> None:
         """The server begins with the first statement; only see whether it is still there."""
         connection.ping(reconnect=False)
 

@@ -38,7 +38,7 @@ class Postgresql:
         connection: Connection = psycopg.connect(**{**given, "options": options.strip()})  # type: ignore[arg-type]
         return connection
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: Connection, write: bool) -> None:
         connection.execute("SELECT 1")  # the driver begins with the first statement
 
     def run(self, connection: Connection, sql: str, args: Sequence[Any]) -> tuple[list[str], list[Row]]:

@@ -32,8 +32,9 @@ class Sqlite:
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
 
-    def begin(self, connection: apsw.Connection) -> None:
-        connection.execute("BEGIN IMMEDIATE")
+    def begin(self, connection: apsw.Connection, write: bool) -> None:
+        # A transaction that first reads and then writes may find that another wrote in between, and fail.
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def run(self, connection: apsw.Connection, sql: str, args: Sequence[Any]) -> tuple[list[str], list[Row]]:
         cursor = connection.cursor()
