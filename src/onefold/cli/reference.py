@@ -18,7 +18,7 @@ This page is made from `onefold --help` and the help of every command; a test co
 
 Data goes to stdout, talk to stderr. With `--json` an error is one object on stderr, too.
 `--store`, `--json`, `-y` and `--debug` are accepted anywhere on the line. Times are UTC.
-A store that is not there is exit code 4: looking creates none, only `onefold run` and `onefold settings put` do.
+A store that is not there is exit code 4; only `onefold run` and `onefold settings put` create one.
 
 | exit code | meaning |
 |---|---|
