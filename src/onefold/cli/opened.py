@@ -99,7 +99,7 @@ def exists(store: Store) -> bool:
 
 @contextmanager
 def opened(asked: Asked, url: str | None = None, create: bool = False) -> Iterator[Opened]:
-    """Open the store that was asked for, as it is: nothing is created, unless the command is there to write."""
+    """Open the store that was asked for, as it is: nothing is created, unless the command writes."""
     located = found_store(asked, url)
     try:
         store = connect(located.url, create=create)
