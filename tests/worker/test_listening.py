@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -154,6 +155,17 @@ def test_metrics_are_those_of_the_tallies(worker: Worker):
         assert f"onefold_{name}" in text
     for name in ("claims_lost_total", "coverage_gaps", "unread_stretches", "race_late_seconds_bucket"):
         assert f"onefold_{name}" in text
+
+
+def test_where_the_package_for_metrics_is_missing_that_is_said(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    status, text = while_running(worker, lambda: worker.ready, lambda port: got(port, "/metrics"))
+
+    assert status == "501 Not Implemented"
+    assert 'pip install "onefold[worker]"' in text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import anyio
@@ -129,7 +130,12 @@ def test_a_setting_can_be_read_only_while_its_worker_runs(stage: Stage):
 
 @pytest.mark.parametrize(
     ("value", "kind", "words"),
-    [([1], list[str], "does not fit: Expected str, got int"), ("x" * 70_000, None, "too large")],
+    [
+        ([1], list[str], "does not fit: Expected str, got int"),
+        ("x" * 70_000, None, "too large"),
+        ({"limit": float("nan")}, None, "holds what JSON cannot"),
+        ({"since": date(2026, 1, 31)}, None, "holds what JSON cannot"),
+    ],
 )
 def test_a_value_that_cannot_be_is_refused_before_it_is_put(value: Any, kind: Any, words: str):
     with pytest.raises(Misconfigured, match=words):

@@ -74,9 +74,15 @@ def _stored(document: Document | None) -> Stored | None:
 
 def checked(name: str, value: Any, kind: Any) -> None:
     """Refuse a value that does not fit its type, or is too large to be kept."""
+    import json
+
     import msgspec
 
-    if len(msgspec.json.encode(value)) > BODY_LIMIT - 1024:
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Misconfigured(f"{name} holds what JSON cannot: {error}") from None
+    if len(text.encode()) > BODY_LIMIT - 1024:
         raise Misconfigured(f"{name} is too large: a setting has at most {BODY_LIMIT - 1024:,} bytes of JSON")
     if kind is None:
         return
