@@ -1,6 +1,6 @@
 """The command behind `./dev bench`: run the subjects, show their tables, write them as JSON.
 
-./dev bench ledger [--quick] [--large] [--only SUBJECT] [--folder FOLDER] [--json FILE]
+./dev bench ledger|worker [--quick] [--large] [--only SUBJECT] [--folder FOLDER] [--json FILE]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,15 @@ LARGE = 10_000_000
 def main(arguments: list[str]) -> int:
     """Measure what was asked for; the exit code says only whether it could be measured."""
     sys.path[0] = str(ROOT)  # the modules here name each other as `benchmarks.…`, however this is started
-    from benchmarks.ledger import SUBJECTS
     from benchmarks.ledger.peers import versions
     from benchmarks.measure import QUICK, Sizes, machine
 
-    options = _options(arguments, list(SUBJECTS))
+    options = _options(arguments)
+    subjects = _subjects(options)
     sizes = QUICK if options.quick else Sizes()
     if options.large:
         sizes = sizes._replace(entries=(*sizes.entries, LARGE))
-    chosen = {name: SUBJECTS[name] for name in options.only or SUBJECTS}
+    chosen = {name: subjects[name] for name in options.only or subjects}
     with tempfile.TemporaryDirectory(prefix="onefold-bench-", dir=options.folder) as folder:
         found: dict[str, Any] = {
             "machine": machine(Path(folder), 20 if options.quick else 200),
@@ -44,14 +45,24 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _options(arguments: list[str], subjects: list[str]) -> argparse.Namespace:
+def _subjects(options: argparse.Namespace) -> Mapping[str, Callable[..., Iterator[Any]]]:
+    """Load what one bench consists of; the others' peers need not be there."""
+    subjects: Mapping[str, Callable[..., Iterator[Any]]]
+    subjects = import_module(f"benchmarks.{options.bench}").SUBJECTS
+    for name in options.only or ():
+        if name not in subjects:
+            raise SystemExit(f"./dev bench {options.bench}: {name!r} is none of {', '.join(subjects)}")
+    return subjects
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench", allow_abbrev=False, description=__doc__)
-    parser.add_argument("bench", choices=["ledger"], help="what to measure")
+    parser.add_argument("bench", choices=["ledger", "worker"], help="what to measure")
     parser.add_argument(
         "--quick", action="store_true", help="a few items each: to see that it works, not how fast"
     )
     parser.add_argument("--large", action="store_true", help="also among ten million entries")
-    parser.add_argument("--only", action="append", choices=subjects, help="one subject (may be repeated)")
+    parser.add_argument("--only", action="append", metavar="SUBJECT", help="one subject (may be repeated)")
     parser.add_argument("--folder", default="/var/tmp", help="where files are made: a real disk (/var/tmp)")
     parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
     return parser.parse_args(arguments)
