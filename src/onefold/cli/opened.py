@@ -72,8 +72,7 @@ class Opened:
     @property
     def options(self) -> tuple[str, ...]:
         """What a pasted command needs to find the same store, if it can be printed."""
-        named = self.origin == TYPED and self.safe_url == self.url
-        return (f"--store {quote(self.url)}",) if named else ()
+        return pasted(Located(self.url, self.origin))
 
     def problem(self, error: OnefoldError, effect: str = NOTHING_RAN) -> Problem:
         """Tell of a store that could not be asked."""
@@ -85,6 +84,12 @@ class Opened:
         else:
             what, steps = "the store cannot be used", (" ".join(("onefold doctor", *self.options)),)
         return Problem(Code.UNREACHABLE, Facts(what, str(error), self.url, self.origin, effect, steps))
+
+
+def pasted(located: Located) -> tuple[str, ...]:
+    """Say what a pasted command needs to find a store that was typed, if it can be printed."""
+    named = located.origin == TYPED and safe_url(located.url) == located.url
+    return (f"--store {quote(located.url)}",) if named else ()
 
 
 async def _pause(seconds: float) -> None:

@@ -11,7 +11,7 @@ import click
 
 from onefold.cli.codes import Code
 from onefold.cli.frame import Asked, Command, asked
-from onefold.cli.opened import found_store, misnamed
+from onefold.cli.opened import found_store, misnamed, pasted
 from onefold.cli.problems import NOTHING_RAN, Facts, Problem
 from onefold.cli.talk import data, emit
 from onefold.cli.text import counted
@@ -120,7 +120,9 @@ async def _reached(store: AsyncStore, located: Located) -> None:
         await arun(load([named("cursors", "nobody")]), AsyncPorts(store))
     except OnefoldError as error:
         facts = Facts("the store cannot be used", str(error), located.url, located.origin, NOTHING_RAN)
-        raise Problem(Code.UNREACHABLE, facts._replace(steps=("onefold doctor",))) from error
+        raise Problem(
+            Code.UNREACHABLE, facts._replace(steps=(" ".join(("onefold doctor", *pasted(located))),))
+        ) from error
 
 
 def _announce(worker: Worker, located: Located, url: str | None) -> None:
