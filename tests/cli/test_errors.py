@@ -139,7 +139,7 @@ def test_usage_errors_have_the_same_shape(cli: Cli):
     [
         (["statsu"], "did you mean status?"),
         (["store", "pruge"], "did you mean purge?"),
-        (["xyzzy"], "these are known: status, list"),
+        (["xyzzy"], "these are known: run, status"),
         (["list", "--praked"], "--parked"),
         (["--jsn", "status"], "--json"),
         (["store", "sql", "sqlit:///x.db"], "did you mean sqlite?"),

@@ -232,6 +232,7 @@ def test_a_running_worker_follows_a_cursor_that_is_moved(shop: Path, working: li
         (["prices", "prices.py:pipeline"], Code.USAGE, "two pipelines have one name: prices"),
         (["whales"], Code.USAGE, "$CHAT_TOKEN is not set"),
         (["prices", "--store", "nowhere://x"], Code.USAGE, "names no store"),
+        (["prices", "--store", "sqlite:///no/x.db"], Code.UNREACHABLE, "doctor --store sqlite:///no/x.db"),
         (
             ["prices", "--store", "sqlite:///no/such/folder/x.db"],
             Code.UNREACHABLE,
