@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from onefold.tables.mariadb import DRIVER as MARIADB
 KINDS = [
     pytest.param("sqlite", marks=pytest.mark.store("sqlite")),
     pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
+    pytest.param("mariadb", marks=pytest.mark.store("mariadb")),
 ]
 
 
@@ -27,6 +29,7 @@ class Place:
         self.url = url
         self.kind: Kind = kind_of(url)
         self.store = connect(url)
+        self._alone = threading.Lock()
         self.store.get([])  # makes the ledger
         match self.kind:
             case "sqlite":
@@ -40,6 +43,10 @@ class Place:
                 self._connection.autocommit(True)
 
     def run(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        with self._alone:
+            return self._run(sql, *args)
+
+    def _run(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         if self.kind == "sqlite":
             return list(self._connection.cursor().execute(sql, args))
         if self.kind == "mariadb":

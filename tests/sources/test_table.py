@@ -31,8 +31,17 @@ def made(place: Place, count: int = 0, **more: Any) -> Table:
     """Make a queue of a table with so many rows that wait."""
     listings(place, count)
     source = queue(place, **more)
-    source.migrate()
+    migrate(place, source)
     return source
+
+
+def migrate(place: Place, source: Table, applied: Applied | None = None) -> None:
+    """Run the migration, by hand where it has to be."""
+    if place.kind != "mariadb":
+        return source.migrate(applied)
+    for statement in source.migration(applied):
+        place.run(statement)
+    return None
 
 
 def test_rows_are_acted_upon_once_in_their_order_and_marked(place):
@@ -200,6 +209,11 @@ def test_only_the_mark_is_needed(place):
 def test_a_migration_is_shown_runs_whole_and_can_run_again(place):
     listings(place, 2)
     source, shown = queue(place), list[str]()
+    if place.kind == "mariadb":
+        with pytest.raises(Misconfigured, match="by hand"):
+            source.migrate(show=shown.append)
+        anyio.run(source.aclose)
+        return
     source.migrate(show=shown.append)
     again = source.migration()
 
@@ -224,6 +238,7 @@ def test_the_index_serves_the_head_of_the_queue(place):
 
     assert "onefold_listings_waiting" in plan
     assert "Sort" not in plan
+    assert "filesort" not in plan
     assert "TEMP B-TREE" not in plan
 
 
@@ -232,7 +247,7 @@ def test_a_backfill_marks_what_was_applied_and_nothing_newer(place):
     place.run("CREATE TABLE applied (id INT, title VARCHAR(80))")
     place.run("INSERT INTO applied VALUES (1, 'flat 0'), (2, 'an older title')")
     source = queue(place)
-    source.migrate(Applied("applied", on=["id"], same=["title"]))
+    migrate(place, source, Applied("applied", on=["id"], same=["title"]))
     anyio.run(source.aclose)
 
     assert [
