@@ -87,10 +87,11 @@ def test_rows_that_slid_over_the_boundary_are_fetched_from_further_back():
     show(chain, 9, 8, 7, 6)
 
     assert show(chain, 4, 3, 2, 1) == []  # 9 and 8 were taken away, and 5 slid over the boundary
-    assert offset(chain) == 2
+    assert (offset(chain), chain.joined) == (2, False)
     assert show(chain, 5, 4, 3, 2) == []
     assert offset(chain) == 0
     assert show(chain, 7, 6, 5, 4) == [5, 4]
+    assert chain.joined
 
 
 def test_an_empty_page_in_the_middle_is_asked_for_again():

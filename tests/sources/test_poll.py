@@ -209,6 +209,15 @@ def test_a_lag_that_the_feed_does_not_show_is_said_once(site, caplog):
     assert caplog.text.count("shows less than its lag") == 1
 
 
+def test_a_page_that_does_not_join_the_one_before_ends_no_reading(site):
+    feed = feed_of(site, *range(40))
+    honest = site.routes["GET", feed.path]
+    far = Response([row(number) for number in range(9, 4, -1)])  # far behind the cursor, as if all were read
+    site.routes["GET", feed.path] = lambda request: far if len(site.requests) == 2 else honest(request)
+
+    assert numbers(read(polled(site, feed, paging=Offset(limit=10)), at=15)) == list(range(15, 40))
+
+
 # ----- what cannot be believed
 
 

@@ -70,6 +70,8 @@ class Chain:
     def __init__(self, paging: Paging | None, budget: int) -> None:
         self.ended: Ended | None = None
         self.read = 0
+        self.joined = True
+        """Whether the last page shows a row of those before it. If not, it says nothing about the feed."""
         self._paging = paging
         self._budget = budget
         self._shown: dict[int, int] = {}
@@ -89,7 +91,8 @@ class Chain:
         A page that does not join the one before it gives nothing: rows between them may be missing.
         """
         self.read += 1
-        if isinstance(self._paging, Offset) and not self._joins(records):
+        self.joined = not isinstance(self._paging, Offset) or self._joins(records)
+        if isinstance(self._paging, Offset) and not self.joined:
             self._step_back(self._paging)
             return self._within_budget([])
         new = self._unseen(records)

@@ -276,7 +276,8 @@ class Poll:
             return _Shown(0, (), (), ())
         try:
             good, broken = records(rows, self._shape, time.time())
-            return _Shown(len(rows), good, chain.take(body, len(rows), good), broken)
+            new = chain.take(body, len(rows), good)
+            return _Shown(len(rows), good if chain.joined else (), new, broken)
         except Unreadable as error:
             raise Unreadable(f"{self} cannot be believed: {error}") from None
 
