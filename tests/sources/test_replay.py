@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import anyio
 import pytest
@@ -193,3 +194,27 @@ def test_lines_on_standard_input_are_handed_on_as_they_come():
             assert int(reader.stdout.readline()) == number
         reader.stdin.close()
     assert reader.returncode == 0
+
+
+def test_a_file_that_is_followed_shows_lines_that_come_later_and_none_before_its_end(file):
+    file.write_text("1\n2\n")
+
+    async def main():
+        pages: Any = Replay(file, follow=0.001).read(Cursor(2))
+        assert [one.at for one in (await anext(pages)).records] == [2]
+        assert (await anext(pages)).more is False
+        with file.open("a") as more:
+            more.write("3\n[4")
+            more.flush()
+            assert found([await anext(pages)]) == [("3", 3, 3)]
+            more.write("4]\n")
+        assert found([await anext(pages)]) == [("4", 4, [44])]
+        await pages.aclose()
+
+    assert Replay(file, follow=1).finite is False
+    anyio.run(main)
+
+
+def test_only_a_file_can_be_followed():
+    with pytest.raises(Misconfigured, match="only a file can be followed"):
+        Replay("-", follow="1s")

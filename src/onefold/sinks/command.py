@@ -56,18 +56,28 @@ class Command:
                 stderr=subprocess.PIPE,
                 env={**os.environ, **variables},
                 start_new_session=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
             )
         except OSError as error:
             return Refused(f"{self._program[0]} cannot be started: {error.strerror}")
         try:
             said, complained = started.communicate(json.dumps(record.body), timeout=self._timeout)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGKILL)
-            started.communicate()
+            _kill(started)
             return Failed(f"{self._program[0]} took longer than {self._timeout:.0f} s and was killed")
         return judged(self._program[0], started.returncode, said, complained)
+
+
+def _kill(started: subprocess.Popen[str]) -> None:
+    """End a command and what it started. Its pipes are not read to their end: a stray may hold them open."""
+    with suppress(ProcessLookupError):
+        os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    for pipe in (started.stdin, started.stdout, started.stderr):
+        if pipe:
+            with suppress(OSError):
+                pipe.close()
 
 
 def judged(program: str, code: int, said: str, complained: str) -> Any | Exception:

@@ -1,7 +1,8 @@
 """Records from JSON lines, in a file or on standard input: one record a line, the line's number its place.
 
-It ends where the lines end. A line that is no JSON is set apart with its number; a last one without an end is
-waited for a while, because somebody may be writing it. Lines are bounded, and read in threads.
+It ends where the lines end, unless it follows a file. A line that is no JSON is set apart with its number; a
+last one without an end is waited for a while, because somebody may be writing it. Lines are bounded, and read
+in threads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import anyio.to_thread
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
-from onefold.core.record import Broken, Fate, Page, Record
+from onefold.core.record import At, Broken, Fate, Page, Record
 from onefold.core.rows import Field, named, pick
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.core.wire import Unreadable, flaw, parse, quoted
@@ -78,11 +79,11 @@ class Replay:
     """Reads JSON lines. `id` names a record, by a field or a function of its body; otherwise its line does.
 
     A file is read from the line of the cursor on: lines must not change once they were read, but new ones may
-    be added at the end, and a last one without an end is waited for as long as `patience`. Standard input
-    (`"-"`) is read whole every time: nobody knows whether it is the same; the ledger tells repeats apart.
+    be added at the end, and a last one without an end is waited for as long as `patience`. With `follow` the
+    end is looked at that often, for ever. Standard input (`"-"`) is read whole every time: nobody knows
+    whether it is the same; the ledger tells repeats apart.
     """
 
-    finite = True
     reach = None
     lag: Seconds = 0.0
     timed = False
@@ -93,6 +94,7 @@ class Replay:
         *,
         id: Field | None = None,
         patience: Duration = 1,
+        follow: Duration | None = None,
         line_limit: int = 2**20,
     ) -> None:
         if line_limit < 1:
@@ -102,6 +104,10 @@ class Replay:
         self._patience = seconds(patience, "patience")
         self._line_limit = line_limit
         self.repeats = isinstance(file, Path) or (isinstance(file, str) and file != "-")
+        self.finite = follow is None
+        self._follow = None if follow is None else seconds(follow, "follow")
+        if follow is not None and not self.repeats:
+            raise Misconfigured("only a file can be followed: name one, or leave follow= out")
 
     async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
         """A file does not want to know."""
@@ -115,8 +121,14 @@ class Replay:
             while chunk := await self._chunk(file):
                 whole = lines.take(chunk)
                 if whole:
-                    yield self._page([line for line in whole if line.number >= since], more=True)
-            yield self._page([line for line in await self._torn(file, lines) if line.number >= since])
+                    yield self._page(whole, since, more=True)
+            rest = await self._torn(file, lines) if self._follow is None else []
+            yield self._page(rest, since)
+            while self._follow is not None:
+                await anyio.sleep(self._follow)
+                # A line that is still being written is held until it has an end.
+                if whole := lines.take(await self._chunk(file)):
+                    yield self._page(whole, since)
         finally:
             if self.repeats:
                 file.close()
@@ -146,8 +158,8 @@ class Replay:
                     return [*whole, *lines.end()]
         return lines.end()
 
-    def _page(self, lines: Sequence[Line], more: bool = False) -> Page:
-        read = [self._record(line) for line in lines if line.raw.strip()]
+    def _page(self, lines: Sequence[Line], since: At, more: bool = False) -> Page:
+        read = [self._record(line) for line in lines if line.number >= since and line.raw.strip()]
         records = [one for one in read if isinstance(one, Record)]
         return Page(records, more=more, broken=[one for one in read if isinstance(one, Broken)])
 

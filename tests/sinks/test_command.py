@@ -1,0 +1,95 @@
+"""The command sink: an exit code says what is known, and what takes too long is killed with its children."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from onefold.core.errors import Refused, Rejected
+from onefold.core.key import Key
+from onefold.core.record import Record
+from onefold.sinks.command import SHOWN, Command, Failed, judged
+from tests.sinks.stage import SCOPE, put_one
+from tests.worker.stage import until
+
+RECORD = Record("r1", {"id": "r1", "to": "Zoë"}, 1)
+
+
+def run(script: str, **more: Any) -> Any:
+    return put_one(Command([sys.executable, "-c", script], **more), RECORD)
+
+
+def test_a_command_gets_the_record_its_key_and_its_fence_and_what_it_prints_is_the_receipt():
+    script = "import os, sys; print(sys.stdin.read(), os.environ['ONEFOLD_KEY'], os.environ['ONEFOLD_FENCE'])"
+
+    told = run(script)
+
+    body, key, fence = told["said"].rsplit(" ", 2)
+    assert told["exit"] == 0
+    assert json.loads(body) == RECORD.body
+    assert (key, fence.strip()) == (Key(SCOPE, "r1").id.hex(), "1")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(75, Refused), (64, Rejected), (78, Rejected), (1, Failed), (79, Failed), (-signal.SIGSEGV, Failed)],
+)
+def test_an_exit_code_says_what_is_known(code, kind):
+    answer = judged("send", code, "", "no room")
+
+    assert type(answer) is kind
+    assert "no room" in str(answer)
+    assert "send" in str(answer)
+
+
+def test_what_a_command_prints_is_kept_up_to_a_limit():
+    kept: Any = judged("send", 0, "x" * (SHOWN + 1), "")
+
+    assert len(kept["said"]) == SHOWN
+
+
+def test_a_command_that_prints_no_utf_8_is_done_all_the_same():
+    assert run("import sys; sys.stdout.buffer.write(b'\\xff')")["said"] == "�"
+
+
+def test_a_command_that_does_not_read_its_input_is_done_all_the_same():
+    assert put_one(Command(["true"]), Record("r1", {"text": "x" * 10**6}, 1))["exit"] == 0
+
+
+def test_a_command_that_cannot_be_started_did_nothing():
+    answer = put_one(Command(["no-such-program"]), RECORD)
+
+    assert isinstance(answer, Refused)
+    assert str(answer) == "no-such-program cannot be started: No such file or directory"
+
+
+def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path):
+    # The child waits for what it started, which waits for a signal that never comes.
+    child = tmp_path / "child"
+    script = (
+        "import subprocess, sys, signal\n"
+        f"one = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
+        f"open({str(child)!r}, 'w').write(str(one.pid))\n"
+        "one.wait()\n"
+    )
+
+    answer = run(script, timeout=1.5)
+
+    assert isinstance(answer, Failed)
+    assert "took longer than 2 s and was killed" in str(answer)
+    anyio.run(until, lambda: is_gone(int(child.read_text())))
+
+
+def is_gone(pid: int) -> bool:
+    """Say whether a process has ended; what nobody has waited for yet is a zombie, and has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state == "Z"
