@@ -53,10 +53,10 @@ def put_one(sink: Any, record: Record, name: str = "") -> Any:
     return anyio.run(main)
 
 
-def worker(shown: Sequence[Record], sink: Any, store: Any, **more: Any) -> Worker:
+def worker(shown: Sequence[Record], sink: Any, store: Any, grace: float = 30, **more: Any) -> Worker:
     feed = Feed(shown, finite=False)
     settings = {"sources": {"feed": feed}, "key": lambda r: r.id, "sink": sink, "terms": QUICK, **more}
-    return Worker([Pipeline(SCOPE, **settings)], store=store)
+    return Worker([Pipeline(SCOPE, **settings)], store=store, grace=grace)
 
 
 def run_until(one: Worker, condition: Callable[[], bool], seconds: float = 60) -> int:

@@ -81,6 +81,30 @@ def test_a_chat_that_is_flooded_is_left_alone_for_as_long_as_the_service_says():
     assert entry(memory, "r0").attempt == 1, "being sent away used up attempts"
 
 
+def test_a_function_for_chats_that_are_gone_may_fail_and_nothing_is_in_doubt(caplog):
+    def gone(chat: str, said: str) -> None:
+        raise KeyError(chat)
+
+    with ChatWorld() as world:
+        world.blocked = {"77"}
+        told = put_one(chat(world, gone=gone), RECORD)
+
+    assert type(told) is ChatGone
+    assert "gone= failed" in caplog.text
+
+
+def test_a_message_that_waits_for_its_turn_has_not_begun_and_is_in_no_doubt():
+    """Whoever dies while messages wait leaves one in doubt, not all of them."""
+    memory = MemoryStore()
+    with ChatWorld() as world:
+        sink = chat(world, rates=Rates(everywhere=3600, person=0, group=0))
+        one = worker(records(5), sink, Inline(memory), grace=0.1)
+        run_until(one, lambda: sum(world.arrived.values()) == 1 and states(memory, 5).get("held", 0) == 4)
+        waits = [entry(memory, f"r{n}") for n in range(5) if entry(memory, f"r{n}").state != "done"]
+
+    assert [one.begun for one in waits] == [None] * 4
+
+
 def test_titles_from_outside_are_escaped_and_read_as_they_were_written():
     with ChatWorld() as world:
         receipt = put_one(chat(world, lambda r: f"<b>{escaped(r.body['title'])}</b>"), RECORD)

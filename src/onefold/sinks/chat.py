@@ -7,6 +7,7 @@ sorted by what is known, in `judged`. The bot's token stands in every address; n
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -20,6 +21,8 @@ from onefold.sinks.http import later
 from onefold.sinks.markup import LIMIT, cut, escaped, split
 from onefold.sinks.pace import Pace, Rates
 from onefold.sinks.web import Answer, NoAnswer, Web
+
+log = logging.getLogger("onefold.sinks")
 
 ANSWER = 64 * 1024
 
@@ -154,7 +157,10 @@ class Chat:
         if isinstance(told, Later):
             await self._pace.hold(chat, told.seconds)
         if isinstance(told, ChatGone) and self._gone:
-            self._gone(chat, told.said)
+            try:
+                self._gone(chat, told.said)
+            except Exception:  # it is the caller's function; what became of the message is known all the same
+                log.exception("gone= failed for a chat that is not to be had")
         return told
 
 

@@ -37,8 +37,8 @@ log = logging.getLogger("onefold.worker")
 
 BATCH = 100
 
-TRIES = 5
-"""How often a mark is looked for, while other workers look for theirs."""
+MARKS = 50
+"""How many marks stand side by side: that many workers may look for theirs at once."""
 
 
 class JoinedSink(Protocol):
@@ -188,13 +188,11 @@ class JoinedDelivery:
 
         Otherwise retries would wait in a ledger that nobody looks into.
         """
-        for _ in range(TRIES):
-            if self._is_shared:
-                return
-            key, mark = named("joined", self.name), token_hex(8)
-            text = {"pipeline": self.name, "mark": mark}
-            await arun(save(key, token_hex(16), lambda stands, text=text: text), self._ports)  # type: ignore[misc]
-            self._is_shared = await anyio.to_thread.run_sync(self._sees, key, mark)
+        if self._is_shared:
+            return
+        key, mark = named("joined", self.name), token_hex(8)
+        await arun(save(key, token_hex(16), lambda stands: _marked(stands, mark)), self._ports)
+        self._is_shared = await anyio.to_thread.run_sync(self._sees, key, mark)
         if not self._is_shared:
             raise Misconfigured(
                 f"the sink of pipeline {self.name} is joined, but writes to another database than the "
@@ -202,15 +200,20 @@ class JoinedDelivery:
             )
 
     def _sees(self, key: Key, mark: str) -> bool:
-        """Look for the worker's mark in the sink's database; another worker may have just put its own."""
+        """Look for the worker's mark in the sink's database."""
         try:
             with self.sink.transaction() as connection:
                 [found] = run(load([key]), Ports(join(connection)))
-                if found is None or found.value.get("mark") != mark:
+                if found is None or mark not in found.value.get("marks", ()):
                     raise _NotHere  # roll back: no ledger is to be left in a database that is not its own
         except _NotHere:
             return False
         return True
+
+
+def _marked(stands: Any, mark: str) -> dict[str, Any]:
+    """Put a mark beside those of other workers, which may be looking for theirs at this moment."""
+    return {"marks": [*(stands or {}).get("marks", [])[1 - MARKS :], mark]}
 
 
 class _NotHere(Exception):
