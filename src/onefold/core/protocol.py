@@ -191,8 +191,14 @@ async def renew(holds: Sequence[Hold]) -> list[Answer]:
 
 async def begin(hold: Hold, body: str | None = None) -> Answer:
     """Write *begun*, with the prepared request, immediately before the effect; start it only if *won*."""
-    [answer] = await _rewrite([hold], lambda hold, entry: claims.begin(hold, entry, body))
+    [answer] = await begin_many([hold], [body])
     return answer
+
+
+async def begin_many(holds: Sequence[Hold], bodies: Sequence[str | None]) -> list[Answer]:
+    """Write *begun* for several effects that start together."""
+    requests = {hold.key.id: body for hold, body in zip(holds, bodies, strict=True)}
+    return await _rewrite(holds, lambda hold, entry: claims.begin(hold, entry, requests[hold.key.id]))
 
 
 async def _rewrite(

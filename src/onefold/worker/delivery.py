@@ -7,16 +7,18 @@ written, and every end is written under the claim's own token. What an end means
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from onefold.core.claims import Answer, Ending
 from onefold.core.entry import Effect
 from onefold.core.errors import Later, LostClaim, OnefoldError, Refused, Unreachable
 from onefold.core.ports import Sink
-from onefold.core.protocol import begin, end, renew, stop_by
+from onefold.core.protocol import begin_many, end, renew, stop_by
 from onefold.core.record import Fate
 from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
@@ -121,73 +123,106 @@ class Delivery:
                 return "kept" if is_kept(answer.entry) else "open"
 
     async def _act(self, won: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
-        chunks = [won[at : at + self._batch] for at in range(0, len(won), self._batch)]
+        waiting = deque(won[at : at + self._batch] for at in range(0, len(won), self._batch))
+        ends = Ends(lambda chunk, results: self._ended(chunk, results, fates))
         try:
             async with anyio.create_task_group() as group:
-                for chunk in chunks:
-                    await self._room.acquire()
-                    group.start_soon(self._in_turn, chunk, fates)
+                while waiting:
+                    chunks = await self._in_turn(waiting)
+                    if self._prepare:  # preparing may wait, and must not hold up its neighbours
+                        group.start_soon(self._prepared, chunks[0], ends, fates)
+                        continue
+                    await self._ready([one for chunk in chunks for one in chunk], fates)
+                    for chunk in chunks:
+                        group.start_soon(self._acted, chunk, ends)
         finally:
-            # What was cancelled before its turn is given back: nothing happened.
-            left = [attempt for attempt in won if not attempt.finished]
-            if left:
-                with anyio.move_on_after(LAST_WORDS, shield=True):
+            # Cancelled: what ended is said, and what had not had its turn is given back.
+            with anyio.move_on_after(LAST_WORDS, shield=True):
+                await ends.say()
+                left = [attempt for attempt in won if not attempt.finished]
+                if left:
                     await self._give_back(left, fates)
 
-    async def _in_turn(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+    async def _in_turn(self, waiting: deque[Sequence[Attempt]]) -> list[Sequence[Attempt]]:
+        """Wait for room for one chunk, and take as many as there is room for: they begin together."""
+        await self._room.acquire()
+        chunks = [waiting.popleft()]
+        while waiting and not self._prepare:
+            try:
+                self._room.acquire_nowait()
+            except anyio.WouldBlock:
+                break
+            chunks.append(waiting.popleft())
+        return chunks
+
+    async def _prepared(self, chunk: Sequence[Attempt], ends: Ends, fates: dict[bytes, Fate]) -> None:
         try:
-            ready = await self._ready(chunk, fates)
-            if ready:
-                results = await self._put(ready)
-                await self._ended(ready, results, fates)
+            await self._ready(chunk, fates)
+        except BaseException:
+            self._room.release()
+            raise
+        await self._acted(chunk, ends)
+
+    async def _acted(self, chunk: Sequence[Attempt], ends: Ends) -> None:
+        try:
+            ready = [one for one in chunk if not one.finished]
+            results = await self._put(ready) if ready else []
         finally:
             self._room.release()
+        await ends.add(ready, results)
 
-    async def _ready(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> list[Attempt]:
-        """Make sure that each effect may start now; what may not is left to others."""
+    async def _ready(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+        """Make sure that each effect may start now; what may not is finished here, and left to others."""
         if self.stopping():
             await self._give_back(chunk, fates)
-            return []
+            return
         try:
             if self._effect == "one-shot" or self._prepare:
-                return [one for one in chunk if await self._begun(one, fates)]
-            return await self._in_time(chunk, fates)
+                await self._begin(chunk, fates)
+            else:
+                await self._in_time(chunk, fates)
         except Unreachable as error:
             log.warning("%s: the store did not answer before an effect: %s", self.name, error)
-            self._leave(chunk, fates)
-            return []
+            self._leave([one for one in chunk if not one.finished], fates)
 
-    async def _begun(self, attempt: Attempt, fates: dict[bytes, Fate]) -> bool:
-        """Write *begun*, with the prepared request; the effect starts only if that is certain."""
-        body = None
-        if self._prepare and attempt.request is None:
-            try:
-                attempt.request = await self._prepare(attempt, attempt.record)
-            except Exception as error:  # nothing was sent: preparing is safe to repeat
-                refused = error if isinstance(error, Refused) else Refused(f"{type(error).__name__}: {error}")
-                await self._ended([attempt], [refused], fates)
-                return False
-            body = written(attempt.task)
-        answer = await arun(begin(attempt.hold, body), self._ports)
-        if attempt.pulse:
-            attempt.pulse.hear(answer, await self._ports.clock.monotonic())
-        if answer.state == "won":
-            return True
-        self._leave([attempt], fates)
-        return False
+    async def _begin(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+        """Write *begun*, with the prepared requests; an effect starts only if that is certain."""
+        bodies: list[str | None] = []
+        ready: list[Attempt] = []
+        for one in chunk:
+            prepared = self._prepare is not None and one.request is None
+            if not prepared or await self._request(one, fates):
+                ready.append(one)
+                bodies.append(written(one.task) if prepared else None)
+        answers = await arun(begin_many([one.hold for one in ready], bodies), self._ports)
+        await self._heard(ready, answers, fates)
 
-    async def _in_time(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> list[Attempt]:
+    async def _request(self, attempt: Attempt, fates: dict[bytes, Fate]) -> bool:
+        assert self._prepare is not None, "only a sink that prepares comes here"
+        try:
+            attempt.request = await self._prepare(attempt, attempt.record)
+        except Exception as error:  # nothing was sent: preparing is safe to repeat
+            refused = error if isinstance(error, Refused) else Refused(f"{type(error).__name__}: {error}")
+            await self._ended([attempt], [refused], fates)
+            return False
+        return True
+
+    async def _in_time(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
         """Renew what waited so long that its lease would not cover the start."""
         now = await self._ports.clock.monotonic()
         late = [one for one in chunk if now >= stop_by(one.hold.since, self.terms)]
         if late:
-            answers = await arun(renew([one.hold for one in late]), self._ports)
-            for one, answer in zip(late, answers, strict=True):
-                if answer.state != "won":
-                    self._leave([one], fates)
-                elif one.pulse:
-                    one.pulse.hear(answer, now)
-        return [one for one in chunk if not one.finished]
+            await self._heard(late, await arun(renew([one.hold for one in late]), self._ports), fates)
+
+    async def _heard(
+        self, chunk: Sequence[Attempt], answers: Sequence[Answer], fates: dict[bytes, Fate]
+    ) -> None:
+        now = await self._ports.clock.monotonic()
+        for one, answer in zip(chunk, answers, strict=True):
+            if one.pulse:
+                one.pulse.hear(answer, now)
+            if answer.state != "won":
+                self._leave([one], fates)
 
     def _leave(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
         """Let claims be that can no longer be relied upon; their entries keep the records."""
@@ -291,6 +326,34 @@ class Delivery:
         for one in chunk:
             one.finished = True
         self._heart.drop(*[one.pulse for one in chunk if one.pulse])
+
+
+class Ends:
+    """Collects how effects ended, so that what ends together is said in one round trip."""
+
+    def __init__(self, end: Callable[[Sequence[Attempt], Sequence[Any]], Awaitable[None]]) -> None:
+        self._end = end
+        self._unsaid: list[tuple[Attempt, Any]] = []
+        self._saying = False
+
+    async def add(self, chunk: Sequence[Attempt], results: Sequence[Any]) -> None:
+        """Say how effects ended, together with whatever ends meanwhile; whoever comes first says it."""
+        self._unsaid += zip(chunk, results, strict=True)
+        if self._saying:
+            return
+        self._saying = True
+        try:
+            await anyio.lowlevel.checkpoint()
+            while self._unsaid:
+                await self.say()
+        finally:
+            self._saying = False
+
+    async def say(self) -> None:
+        """Say what is left to be said."""
+        unsaid, self._unsaid = self._unsaid, []
+        if unsaid:
+            await self._end([one for one, _ in unsaid], [result for _, result in unsaid])
 
 
 def _one_each(sink: Sink, results: Sequence[Any], number: int) -> Sequence[Any]:

@@ -55,7 +55,7 @@ class Pipeline:
             _check_sink(self.name, self.undo)
         if self.undo is not None and self.each is not None:
             raise Misconfigured(
-                f"pipeline {self.name} has both each= and undo=: what is done for each cannot be taken back at once"
+                f"pipeline {self.name} has each= and undo=: what is done for each cannot be taken back"
             )
         if type(self.at_once) is not int or self.at_once < 1:
             raise Misconfigured(f"at_once of pipeline {self.name} is {self.at_once!r}: write 1 or more")

@@ -30,6 +30,10 @@ class Recent:
         """Say whether a record is under way or accounted for."""
         return key in self._fates
 
+    def is_under_way(self, key: bytes) -> bool:
+        """Say whether nobody knows yet what becomes of a record."""
+        return key in self._fates and self._fates[key] is None
+
     def begin(self, key: bytes) -> None:
         """Note that a record is under way."""
         self._fates[key] = None

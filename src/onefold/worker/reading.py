@@ -216,7 +216,9 @@ class Reader:
 
     async def _tell(self, records: Sequence[Record], ticket: Ticket) -> None:
         """Tell the source what became of its records, and how they stand, if it shows that to people."""
-        told = zip(records, (key for _, key in ticket.places), strict=True)
+        shown = zip(records, (key for _, key in ticket.places), strict=True)
+        # What an earlier page has under way is told by that page.
+        told = [(record, key) for record, key in shown if key is None or not self._recent.is_under_way(key)]
         note = getattr(self.source, "note", None)
         try:
             await self.source.tell([(record, self._fate(key)) for record, key in told])
