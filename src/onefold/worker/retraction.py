@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from onefold.core.entry import Effect
-from onefold.core.errors import Refused
+from onefold.core.errors import Misconfigured, Refused
 from onefold.core.key import Key
 from onefold.core.operate import look
 from onefold.core.ports import Claim, Sink
 from onefold.core.record import Record
+from onefold.core.terms import Seconds
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.pipeline import Pipeline
 
@@ -33,7 +34,16 @@ class Undo:
     """A sink that takes back what was done, and nothing else."""
 
     def __init__(self, pipeline: Pipeline, sink: Sink, ports: AsyncPorts) -> None:
+        if sink.effect == "joined":
+            raise Misconfigured(
+                f"undo= of pipeline {pipeline.name} is joined, but what is taken back is looked up outside "
+                "of its transaction: give a sink of another class"
+            )
         self.effect: Effect = sink.effect
+        # What the sink says of itself holds here too: a window that nobody hears of would seem endless.
+        self.window: Seconds | None = getattr(sink, "window", None)
+        self.safe: tuple[type[BaseException], ...] = tuple(getattr(sink, "safe", ()))
+        self.prepare = getattr(sink, "prepare", None)
         self._pipeline = pipeline
         self._sink = sink
         self._ports = ports
