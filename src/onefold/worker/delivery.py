@@ -236,13 +236,13 @@ class Delivery:
         """Let the sink act; what it raises as a whole is the answer to each."""
         cancelled = anyio.get_cancelled_exc_class()
         try:
-            with anyio.fail_after(self._timeout), anyio.CancelScope() as scope:
+            with anyio.move_on_after(self._timeout) as scope:
                 if len(chunk) == 1 and chunk[0].pulse is not None:
                     chunk[0].pulse.tell = scope.cancel
                 results = await self.sink.put([(one, one.record) for one in chunk])
                 return _one_each(self.sink, results, len(chunk))
-            return [LostClaim(one.key) for one in chunk]
-        except TimeoutError:
+            if len(chunk) == 1 and chunk[0].lost:
+                return [LostClaim(chunk[0].key)]
             return [TimedOut(f"it took longer than {self._timeout:.0f} s")] * len(chunk)
         except cancelled as error:
             with anyio.move_on_after(LAST_WORDS, shield=True):
