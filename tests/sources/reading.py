@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+import anyio
 
 from onefold.core.documents import OWN
 from onefold.core.record import Record
@@ -18,7 +21,8 @@ from onefold.worlds.feed import Feed
 from onefold.worlds.journal import Journal
 from onefold.worlds.site import Site
 
-TERMS = Terms(lease=2, backoff=(0.02, 0.1))
+RUNS = 40
+TERMS = Terms(lease=30, backoff=(0.02, 0.1))
 
 
 def polled(site: Site, feed: Feed, **more: Any) -> Poll:
@@ -38,12 +42,20 @@ def pipeline(source: Any, journal: Journal, **more: Any) -> Pipeline:
     return Pipeline("feed", {"poll": source}, **given)
 
 
-def read_all(source: Any, feed: Feed, store: MemoryStore, until: Callable[[], bool] = lambda: True) -> None:
-    """Read to the present, and again until no more rows come; then once more, for what came at the end."""
-    last = False
-    while not last:
-        last = not feed.is_growing and until()
-        Worker([pipeline(source, feed.journal)], store=Inline(store), once=True).run()
+def read_all(
+    source: Any,
+    feed: Feed,
+    store: MemoryStore,
+    until: Callable[[], bool] = lambda: True,
+    again: int = 3,
+) -> None:
+    """Read to the present until no more rows come; `again` is how often it is read after that."""
+    for _ in range(RUNS):
+        anyio.run(Worker([pipeline(source, feed.journal)], store=Inline(store), once=True).arun)
+        again -= not feed.is_growing and until()
+        if not again:
+            return
+    raise AssertionError(f"after {RUNS} runs there is still something to read, or something is missing")
 
 
 def acted(journal: Journal) -> Counter[str]:
@@ -56,8 +68,6 @@ def exist(journal: Journal) -> set[str]:
 
 def gaps(store: MemoryStore) -> list[Any]:
     """List the gaps that the worker wrote down."""
-    import json
-
     found, _ = store.scan(f"{OWN}gaps", ("free",), False, None, 100)
     return [json.loads(seen.entry.body) for _, seen in found if seen.entry and seen.entry.body]
 
