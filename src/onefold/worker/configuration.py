@@ -204,10 +204,10 @@ def _hook(kind: type, value: Any) -> Any:
 def _told(problem: str, section: Section) -> str:
     """Say what is wrong with a section in our words; the value itself may be a secret, and is left out."""
     title, values = section
-    if missing := _MISSING.match(problem):
-        return f"[{title}] needs {missing['field']}: add it to {FILE}"
     found = _AT.match(problem)
     what, path = (found["what"], found["path"] or "") if found else (problem, "")
+    if missing := _MISSING.match(problem):
+        return f"[{title}] needs {path and path + '.'}{missing['field']}: add it to {FILE}"
     name = re.split(r"[.\[]", path, maxsplit=1)[0]
     origin = values[name].origin if name in values else FILE
     return f"{path or 'a setting'} of [{title}] is wrong: {what.replace('`', '')} (from {origin})"
