@@ -1,11 +1,14 @@
 """A mail server on loopback, in threads: it takes mail, refuses some, and hangs up where it is told to.
 
-The journal has a line for every mail that is delivered. It speaks as much SMTP as a client needs, no TLS.
+Faults are written down beforehand, one by one, or drawn by mischief, one per mail. The journal has a line for
+every mail that is delivered, and for every one that was read and dropped. It speaks as much SMTP as a client
+needs, no TLS.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, deque
 from contextlib import suppress
 from email import message_from_bytes
@@ -15,17 +18,28 @@ from types import TracebackType
 from typing import Literal
 
 from onefold.worlds.journal import Journal
+from onefold.worlds.mischief import Mischief, Trick
 
 Stage = Literal["greeting", "mail", "rcpt", "data", "text"]
 Fault = tuple[Stage, int | Literal["cut-before", "cut-after"]]
 """Where something goes wrong, and how: a reply by its code, or the line cut before or after it happened."""
 
 
+DRAWN: dict[Trick | None, int | str] = {
+    "error": 451,
+    "busy": 451,
+    "cut-before": "cut-before",
+    "cut-after": "cut-after",
+}
+"""What mischief does once the text is there; a stall answers late."""
+
+
 class SmtpWorld:
     """Delivers mail into its journal. Faults are used up one by one, each at its stage."""
 
-    def __init__(self, journal: Journal | None = None) -> None:
+    def __init__(self, journal: Journal | None = None, mischief: Mischief | None = None) -> None:
         self.journal = journal or Journal()
+        self.mischief = mischief or Mischief()
         self.faults: deque[Fault] = deque()
         self.connections = 0
         self._lock = threading.Lock()
@@ -60,12 +74,19 @@ class SmtpWorld:
                 return self.faults.popleft()[1]
         return None
 
-    def deliver(self, sender: str, to: list[str], raw: bytes) -> None:
+    def fate(self) -> tuple[int | str | None, bool]:
+        """Say what goes wrong with a mail that was read whole, and whether its answer comes late."""
+        fault = self.fault("text")
+        trick = None if fault is not None else self.mischief.draw()
+        return (DRAWN.get(trick) if fault is None else fault), trick == "stall"
+
+    def deliver(self, sender: str, to: list[str], raw: bytes, kind: str = "mail") -> None:
+        """Write a mail down, as delivered or as what else became of it."""
         message = message_from_bytes(raw, policy=default)
         facts = {"id": message["Message-ID"], "subject": message["Subject"], "headers": list(message.keys())}
         body = message.get_body(("plain",))
         text = body.get_content() if body else ""
-        self.journal.note("mail", sender=sender, to=to, text=text, **facts)
+        self.journal.note(kind, sender=sender, to=to, text=text, **facts)
 
 
 def _server(world: SmtpWorld) -> ThreadingTCPServer:
@@ -112,9 +133,13 @@ def _server(world: SmtpWorld) -> ThreadingTCPServer:
             lines = []
             while (line := self.rfile.readline()) not in (b".\r\n", b""):
                 lines.append(line[1:] if line.startswith(b".") else line)
-            wrong = world.fault("text") if line else "cut-before"
+            wrong, late = world.fate() if line else ("cut-before", False)
             if wrong is None or wrong == "cut-after":
                 world.deliver(sender, to, b"".join(lines))
+            elif line and wrong == "cut-before":
+                world.deliver(sender, to, b"".join(lines), "dropped")
+            if late:
+                time.sleep(world.mischief.stall)
             if isinstance(wrong, str):
                 raise _Cut
             self._line("250 taken" if wrong is None else f"{wrong} no")
