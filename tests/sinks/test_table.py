@@ -424,3 +424,36 @@ def test_a_claim_for_nobody_is_not_needed_to_write(place):
 
     assert receipts == [{"rows": 1}] * 2
     assert logged(place) == ids(2)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("mariadb://host", "names no database"),
+        ("mariadb://host/shop?sslmode=required", "option 'sslmode'"),
+        ("sqlite:shop.db", "names no file"),
+    ],
+)
+def test_an_address_that_cannot_be_kept_to_is_refused_before_anything_is_sent(url, says):
+    sink = Table(url, "flats", row, key=["id"], version="seen", effect="idempotent")
+    answer = put_one(sink, sight(1, "a", 1, 1))
+
+    assert isinstance(answer, Misconfigured)
+    assert says in str(answer)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://nobody:hunter2@127.0.0.1:1/shop",
+        "postgresql://nobody:hunter2@127.0.0.1:x/shop?no=such",
+        "mariadb://nobody:hunter2@127.0.0.1:1/shop",
+    ],
+)
+def test_a_database_that_is_not_reached_is_left_alone_for_a_while_and_no_password_is_said(url):
+    sink = Table(url, "flats", row, key=["id"], version="seen", effect="idempotent")
+    answer = put_one(sink, sight(1, "a", 1, 1))
+
+    assert isinstance(answer, Later)
+    assert "was not reached" in str(answer)
+    assert "hunter2" not in str(answer) + repr(answer.__cause__)

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from onefold.core.errors import Misconfigured
+from onefold.core.errors import Misconfigured, OnefoldError, Unreachable
+from onefold.core.redaction import scrubbed
 from onefold.core.terms import Seconds
 
 Kind = Literal["sqlite", "postgresql", "mariadb"]
@@ -93,13 +94,22 @@ class Database:
     def _begun(self, write: bool) -> Any:
         with self._driver.translating():
             if self._connection is None:
-                self._connection = self._driver.connect(self._url, self._patience)
+                self._connection = self._connected()
             try:
                 self._driver.begin(self._connection, write)
             except BaseException:
                 self._drop()
                 raise
             return self._connection
+
+    def _connected(self) -> Any:
+        try:
+            return self._driver.connect(self._url, self._patience)
+        except OnefoldError:
+            raise
+        except Exception as error:  # a URL that cannot be read, a password that is not taken, a server away
+            words = scrubbed(str(error), self._url).strip().splitlines() or [type(error).__name__]
+            raise Unreachable(f"the {self.kind} database was not reached: {words[0]:.200}") from None
 
     def _undo(self, connection: Any) -> None:
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -14,6 +15,9 @@ from pymysql.cursors import Cursor
 from onefold.core.errors import Locked, Misconfigured, Unreachable
 from onefold.core.terms import Seconds
 from onefold.tables import Row
+
+FILES = ("ca", "cert", "key")
+OPTIONS = ("timeout", "socket", *FILES)
 
 LOCKED = (1205, 1213, 3572)
 GONE = (2003, 2006, 2013, 2014, 1927, 4031)
@@ -28,17 +32,17 @@ class Mariadb:
     """MariaDB, behind the one face."""
 
     def connect(self, url: str, patience: Seconds) -> Any:
-        split = urlsplit(url)
-        if not split.hostname or len(split.path) < 2:
-            raise Misconfigured("the database is not fully named: write mariadb://user@host:3306/database")
+        where, options = _where(url)
+        how: dict[str, Any] = {"unix_socket": options["socket"]} if "socket" in options else {}
+        if any(name in options for name in FILES):
+            how["ssl"] = _encryption(options)  # then a server without TLS is refused
         return pymysql.connect(
-            host=split.hostname,
-            port=split.port or 3306,
-            user=unquote(split.username or ""),
-            password=unquote(split.password or ""),
-            database=unquote(split.path[1:]),
+            **where,
+            **how,
             charset="utf8mb4",
             connect_timeout=10,
+            read_timeout=_timeout(options),
+            write_timeout=_timeout(options),
             init_command=_settings(math.ceil(patience)),
         )
 
@@ -87,6 +91,37 @@ class Mariadb:
             if number in GONE:
                 raise Unreachable(f"the database did not answer: error {number}") from error
             raise
+
+
+def _where(url: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read a URL as the store of this kind does; an option that nobody knows, nobody would keep."""
+    split = urlsplit(url)
+    options = dict(parse_qsl(split.query))
+    database = unquote(split.path.removeprefix("/"))
+    if not database or "/" in database:
+        raise Misconfigured("the mariadb:// URL names no database: write mariadb://user@host:3306/database")
+    if strange := next((name for name in options if name not in OPTIONS), None):
+        raise Misconfigured(
+            f"the mariadb:// URL has an option {strange!r:.40}; known are {', '.join(OPTIONS)}"
+        )
+    where = {"host": split.hostname or "localhost", "port": split.port or 3306, "database": database}
+    return {
+        **where,
+        "user": unquote(split.username or ""),
+        "password": unquote(split.password or ""),
+    }, options
+
+
+def _encryption(options: dict[str, str]) -> ssl.SSLContext:
+    authority = options.get("ca")
+    context = ssl.create_default_context(cafile=None if authority in (None, "system") else authority)
+    if "cert" in options:
+        context.load_cert_chain(options["cert"], options.get("key"))
+    return context
+
+
+def _timeout(options: dict[str, str]) -> float:
+    return float(options.get("timeout", "30"))
 
 
 def _settings(patience: int) -> str:

@@ -27,7 +27,10 @@ class Sqlite:
                 f"{url!r} names no file: write sqlite:///relative.db or sqlite:////absolute.db"
             )
         # Not created: a database without the table in it would be somebody's mistake.
-        connection = apsw.Connection(unquote(path[1:]), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection = apsw.Connection(unquote(path[1:]), flags=apsw.SQLITE_OPEN_READWRITE)
+        except apsw.CantOpenError as error:
+            raise Misconfigured(f"{unquote(path[1:])} cannot be opened: {error}; is it there?") from error
         connection.set_busy_timeout(int(patience * 1000))
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
@@ -71,8 +74,6 @@ class Sqlite:
             yield
         except (apsw.BusyError, apsw.LockedError) as error:
             raise Locked("the database was locked by another for too long; nothing was written") from error
-        except apsw.CantOpenError as error:
-            raise Misconfigured(f"the database file cannot be opened: {error}; is it there?") from error
         except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CorruptError) as error:
             raise Unreachable(f"the database file cannot be used: {error}") from error
 
