@@ -93,7 +93,7 @@ class Stream:
         self._confirms = confirms
         self._binary = binary
         self._loop = asyncio.new_event_loop()
-        self._lines: set[_Line] = set()
+        self._lines: set[Line] = set()
         self._thread = threading.Thread(target=self._live, name="onefold-stream", daemon=True)
         self._up = threading.Event()
         self._server: Server | None = None
@@ -171,7 +171,7 @@ class Stream:
             line.push(event)
 
     async def _welcome(self, connection: ServerConnection) -> None:
-        line = _Line(connection, self.mischief, self.journal, self._backlog, self._binary)
+        line = Line(connection, self.mischief, self.journal, self._backlog, self._binary)
         self.journal.note("connected")
         try:
             asked = str(await connection.recv())
@@ -187,7 +187,7 @@ class Stream:
             self._lines.discard(line)
 
 
-class _Line:
+class Line:
     """One subscriber."""
 
     def __init__(

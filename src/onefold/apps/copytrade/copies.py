@@ -1,0 +1,204 @@
+"""The sink of copytrade: a trade becomes an order, made and stored once, sent under an id from its key.
+
+Preparing decides, with everything that may be missing, so a failure there leaves the key to the other source.
+What is sent was stored before, and every attempt repeats it. Limits are counted before and corrected after.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from secrets import token_hex
+from typing import Any
+
+from onefold.apps._polymarket import Markets
+from onefold.apps.copytrade import book
+from onefold.apps.copytrade.orders import Exchange, Placed, Request
+from onefold.apps.copytrade.sizing import Order, Rule, Skip, checked, plan
+from onefold.apps.copytrade.trades import Trade, trade
+from onefold.core.claims import Happened
+from onefold.core.documents import load, named, save
+from onefold.core.entry import Effect
+from onefold.core.errors import Rejected
+from onefold.core.key import Key
+from onefold.core.ports import Claim
+from onefold.core.record import Record
+from onefold.core.terms import Seconds
+from onefold.worker.settings import Live, Setting
+
+EVERYBODY = "*"
+Rules = dict[str, Rule]
+
+
+class Copies:
+    """Copies trades to an exchange."""
+
+    effect: Effect = "keyed"
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        rules: Setting[Rules],
+        markets: Markets,
+        live: Live,
+        *,
+        tick: Decimal,
+        max_age: Seconds,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.window = exchange.window
+        self._exchange = exchange
+        self._rules = rules
+        self._markets = markets
+        self._live = live
+        self._tick = tick
+        self._max_age = max_age
+        self._clock = clock
+
+    # ----- before
+
+    async def prepare(self, claim: Claim, record: Record) -> Request:
+        """Decide, and make the order that every attempt sends; or say why there is none."""
+        one = trade(record.body)
+        rules = {name.lower(): rule for name, rule in (await self._rules.value()).items()}
+        rule = rules.get(one.leader) or rules.get(EVERYBODY)
+        if rule is None:
+            return {"skip": "no rule says how this leader is copied"}
+        tick, closed = await self._market(one)
+        if closed:
+            return {"skip": "the market is closed"}
+        planned = plan(one, rule, tick, self._clock() - one.timestamp, self._max_age)
+        if isinstance(planned, Order) and planned.side == "SELL" and rule.only_held:
+            planned = await self._set_aside(one, client_id(claim.key), planned, rule)
+        if isinstance(planned, Skip):
+            return {"skip": planned.reason}
+        return await self._request(claim.key, one, planned, rule)
+
+    async def _market(self, one: Trade) -> tuple[Decimal, bool]:
+        """Find the tick of a trade's market. A list tells the market itself; the chain must ask for it."""
+        if one.condition:
+            return self._tick, False
+        market = await self._markets.one(one.asset)
+        return market.tick or self._tick, market.closed
+
+    async def _set_aside(self, one: Trade, order: str, planned: Order, rule: Rule) -> Order | Skip:
+        held = await self._changed(held_key(one), lambda stands: book.sell(stands, order, planned.size))
+        granted = (held or {}).get("selling", {}).get(order)
+        if granted is None:
+            return Skip("nothing of it is held")
+        return checked(planned._replace(size=Decimal(granted)), rule)
+
+    async def _request(self, key: Key, one: Trade, planned: Order, rule: Rule) -> Request:
+        [held] = await self._live.ask(load([held_key(one)]))
+        order = {
+            "client_id": client_id(key),
+            "reference": "/".join(one.parts),
+            "asset": one.asset,
+            "side": planned.side,
+            "size": format(planned.size, "f"),
+            "price": format(planned.price, "f"),
+            "type": "FAK",
+        }
+        return {
+            "order": order,
+            "cost": format(book.unit_cost(held.value if held else None), "f"),
+            "day": datetime.fromtimestamp(self._clock(), UTC).date().isoformat(),
+            "limits": [rule.max_orders, rule.max_loss],
+        }
+
+    # ----- the order
+
+    async def put(self, work: Sequence[tuple[Claim, Record]]) -> Sequence[Any | Exception]:
+        return [await self._copied(claim, record) for claim, record in work]
+
+    async def _copied(self, claim: Claim, record: Record) -> Any:
+        request, one = claim.request, trade(record.body)
+        if "skip" in request:
+            return {"skipped": request["skip"]}
+        try:
+            forbidden = await self._count(one, request)
+            if forbidden:
+                await self._let_go(one, request)
+                return {"skipped": forbidden}
+            return await self._booked(one, request, await self._exchange.place(request["order"]))
+        except Rejected as error:
+            await self._take_back(one, request)
+            return error
+        except Exception as error:
+            return error
+
+    async def probe(self, claim: Claim, record: Record) -> Happened | None:
+        """Look for an order in doubt by its own id; one that is not found may still come."""
+        if not claim.request or "skip" in claim.request:
+            return None
+        found = await self._exchange.find(claim.request["order"]["client_id"])
+        if found is None:
+            return None
+        return Happened(await self._booked(trade(record.body), claim.request, found))
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        await self._exchange.aclose()
+
+    # ----- the book
+
+    async def _count(self, one: Trade, request: Request) -> str | None:
+        """Count an order into its day, before it is sent; say which limit forbids it."""
+        said: list[str] = []
+        order = request["order"]
+        loss = _loss(request, Decimal(order["size"]), Decimal(order["price"]))
+
+        def change(stands: Any) -> Any:
+            counted = book.count(
+                stands, order["client_id"], loss, one.side == "BUY", tuple(request["limits"])
+            )
+            said[:] = [counted] if isinstance(counted, str) else []
+            return None if said else counted
+
+        await self._changed(day_key(one, request), change)
+        return said[0] if said else None
+
+    async def _booked(self, one: Trade, request: Request, placed: Placed) -> dict[str, str]:
+        """Book what was filled, and put its true loss in the place of the worst one."""
+        order, usdc = request["order"]["client_id"], placed.size * placed.price
+        loss = _loss(request, placed.size, placed.price)
+        await self._changed(held_key(one), lambda held: book.book(held, order, one.side, placed.size, usdc))
+        await self._changed(day_key(one, request), lambda day: book.correct(day, order, loss))
+        return {"order": placed.order, "size": format(placed.size, "f"), "price": format(placed.price, "f")}
+
+    async def _take_back(self, one: Trade, request: Request) -> None:
+        """An order that will never be is counted no longer."""
+        await self._changed(
+            day_key(one, request), lambda day: book.correct(day, request["order"]["client_id"], None)
+        )
+        await self._let_go(one, request)
+
+    async def _let_go(self, one: Trade, request: Request) -> None:
+        await self._changed(held_key(one), lambda held: book.let_go(held, request["order"]["client_id"]))
+
+    async def _changed(self, key: Key, change: Callable[[Any], Any]) -> Mapping[str, Any] | None:
+        document = await self._live.ask(save(key, token_hex(16), change))
+        return document.value if document else None
+
+
+def client_id(key: Key) -> str:
+    """Name an order by the key of its trade: whoever makes it, and whenever, gives it the same name."""
+    return key.id.hex()[:32]
+
+
+def day_key(one: Trade, request: Request) -> Key:
+    """Name the text in which a day's orders after one leader are counted."""
+    return named("copytrade", "day", one.leader, request["day"])
+
+
+def held_key(one: Trade) -> Key:
+    """Name the text in which stands what is held of an asset after one leader."""
+    return named("copytrade", "held", one.leader, one.asset)
+
+
+def _loss(request: Request, size: Decimal, price: Decimal) -> Decimal:
+    """Say what a sale loses against what was paid; a gain is below zero, a purchase loses nothing."""
+    cost = Decimal(request["cost"])
+    return (cost - price) * size if request["order"]["side"] == "SELL" and cost else Decimal(0)

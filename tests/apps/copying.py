@@ -1,0 +1,108 @@
+"""A stage for copytrade: leaders, a chain with nodes, the list, an order book, and workers between them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from onefold.apps.copytrade import Settings, pipelines
+from onefold.apps.copytrade.sizing import Rule
+from onefold.core.terms import Terms
+from onefold.worker import Worker
+from onefold.worker.settings import Live
+from onefold.worlds.chain import Chain, Node
+from onefold.worlds.leaders import LEADERS, Leaders
+from onefold.worlds.mischief import Mischief
+from onefold.worlds.orders import OrderBook
+from onefold.worlds.polymarket import Polymarket
+from tests.worker.stage import run_until
+
+ALL = Rule(ratio=0.5, max_order=1e9, max_orders=1000, only_held=False)
+QUICK = Terms(lease=2, backoff=(0.05, 0.3), attempts=20)
+
+
+class Stage(NamedTuple):
+    """Everything outside."""
+
+    leaders: Leaders
+    nodes: Sequence[Node]
+    orders: OrderBook
+
+    @property
+    def chain(self) -> Chain:
+        return self.leaders.chain
+
+    @property
+    def data(self) -> Polymarket:
+        return self.leaders.data
+
+    def wanted(self) -> Counter[str]:
+        """Name what should be copied, from the leaders' own journal."""
+        return Counter({line["name"]: 1 for line in self.leaders.journal.of("deed") if line["copied"]})
+
+    def copied(self) -> Counter[str]:
+        """Name what was ordered, from the order book's own journal."""
+        return Counter(self.orders.names())
+
+    def is_through(self) -> bool:
+        return self.copied().total() >= self.wanted().total()
+
+
+@contextmanager
+def stage(
+    *,
+    data: Mischief | None = None,
+    orders: Mischief | None = None,
+    nodes: Sequence[dict[str, Any]] = ({},),
+) -> Iterator[Stage]:
+    chain = Chain()
+    market = Polymarket(data, markets=8)
+    made = [Node(chain, **one) for one in nodes]
+    book = OrderBook(orders)
+    with market, book:
+        for node in made:
+            node.__enter__()
+        try:
+            yield Stage(Leaders(chain, market), made, book)
+        finally:
+            for node in made:
+                node.__exit__(None, None, None)
+
+
+def settings(on: Stage, **more: Any) -> Settings:
+    return Settings(
+        **{
+            "leaders": LEADERS,
+            "rules": {"*": ALL},
+            "orders_url": on.orders.url,
+            "streams": tuple(node.stream.url for node in on.nodes),
+            "nodes": tuple(node.url for node in on.nodes),
+            "private": True,
+            "data_url": on.data.url,
+            "gamma_url": on.data.url,
+            "every": "100ms",
+            "settle": "10ms",
+            "receipt": "2s",
+            "depth": 4,
+            **more,
+        }
+    )
+
+
+def worker(said: Settings, store: Any, only: Sequence[str] = ()) -> Worker:
+    """Make a worker; `only` names the sources that it may read, all of them if nothing is said."""
+    live = Live("copytrade.", every=0.1)
+    made = pipelines(said, live)
+    sources = {name: one for name, one in made.sources.items() if not only or name.startswith(tuple(only))}
+    plan = dataclasses.replace(made, terms=QUICK, sources=sources)
+    return Worker([plan], store=store, grace=5, beside=[live.attend])
+
+
+def run(on: Stage, store: Any, only: Sequence[str] = (), seconds: float = 20, **more: Any) -> Worker:
+    """Run a worker until everything is copied that should be."""
+    one = worker(settings(on, **more), store, only)
+    run_until(one, on.is_through, seconds)
+    return one

@@ -1,0 +1,326 @@
+"""Copytrade: every trade of a leader is copied once, whichever source shows it; the order book counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from onefold import Key, Ledger
+from onefold.apps.copytrade.sizing import Rule
+from onefold.worlds.leaders import LEADERS, Deed, Kind
+from onefold.worlds.matches import MILLION, Fill
+from onefold.worlds.mischief import Mischief
+from tests.apps.copying import ALL, run, settings, stage, worker
+from tests.worker.stage import run_until, until
+
+STORES = [
+    pytest.param("sqlite", marks=pytest.mark.store("sqlite")),
+    pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
+    pytest.param("mariadb", marks=pytest.mark.store("mariadb")),
+]
+KINDS: tuple[Kind, ...] = ("trade", "trade", "trade", "mint", "redeem", "split", "foreign")
+TROUBLE = {"busy": 0.05, "error": 0.05, "stall": 0.05, "cut-before": 0.03, "half": 0.03}
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'onefold.db'}"
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'onefold.db'}"
+
+
+def trouble(seed: int, **more: float) -> Mischief:
+    return Mischief(seed, {**TROUBLE, **more}, 0.05)  # type: ignore[dict-item]
+
+
+def fill(leader: int = 0, market: int = 0, **more) -> Fill:
+    asset = str(10**70 + 2 * market)
+    return Fill(LEADERS[leader], asset, "BUY", 100 * MILLION, 50 * MILLION)._replace(**more)
+
+
+def deed(number: int, *fills: Fill) -> Deed:
+    return Deed("trade", f"0x{number:064x}", fills or (fill(),))
+
+
+def entry(url: str, name: str):
+    with_ledger = Ledger(url)
+    try:
+        return with_ledger.look(Key("copytrade", *name.split("/")))
+    finally:
+        with_ledger.close()
+
+
+# ----- acceptance
+
+
+def test_every_trade_is_copied_once_though_everything_misbehaves_and_the_worker_restarts(store):
+    lines = Mischief(5, {"drop": 0.05, "repeat": 0.05, "swap": 0.05, "cut-before": 0.02}, 0.05)
+    nodes: list[dict[str, Any]] = [
+        {"mischief": trouble(6), "stream_mischief": lines, "nulls": 1},
+        {"behind": 1},
+    ]
+    with stage(data=trouble(3), orders=trouble(4, **{"cut-after": 0.1}), nodes=nodes) as on:
+        first, rest = on.leaders.draw(1, 12, KINDS), on.leaders.draw(2, 14, KINDS)
+        for one in first:
+            on.leaders.act(one)
+        run(on, store, seconds=40)
+        for one in rest[:4]:
+            on.leaders.act(one)  # while nobody looks
+        said = worker(settings(on), store)
+        left = iter(rest[4:])
+
+        def through() -> bool:
+            for one in left:
+                on.leaders.act(one)
+                return False
+            return on.is_through()
+
+        run_until(said, through, 40)
+
+    assert on.copied() == on.wanted()
+
+
+@pytest.mark.parametrize("only", [("chain",), ("activity",), ()], ids=["chain", "list", "both"])
+def test_two_assets_and_both_sides_of_one_transaction_are_copied_from_either_source(file, only):
+    both = fill(), fill(market=1, era="V1"), fill(side="SELL"), fill(1, market=1, size=40 * MILLION)
+    with stage() as on:
+        on.leaders.act(deed(1, *both[:3]), deed(2, both[3]))
+        run(on, file, only)
+
+    assert on.copied() == on.wanted()
+    assert on.copied().total() == 4
+
+
+@pytest.mark.parametrize("only", [("chain",), ("activity",)], ids=["chain", "list"])
+def test_two_orders_of_one_asset_are_one_row_of_the_list_and_copied_once_with_their_sum(file, only):
+    with stage() as on:
+        on.leaders.act(deed(1, fill(), fill(size=60 * MILLION, usdc=30 * MILLION)))
+        run(on, file, only)
+        again = worker(settings(on), file)
+        run_until(again, lambda: again.ready)
+
+    [line] = on.orders.journal.of("order")
+    assert line["size"] == "80.00"  # half of 100 and 60
+    assert line["price"] == "0.52"
+
+
+@pytest.mark.parametrize("kind", ["redeem", "split", "foreign"])
+def test_what_is_no_trade_of_a_known_exchange_is_never_copied(file, kind):
+    with stage() as on:
+        on.leaders.act(*[one._replace(kind=kind) for one in on.leaders.draw(3, 4)])
+        on.leaders.act(deed(9))
+        run(on, file)
+
+    assert on.copied() == on.wanted()
+    assert on.copied().total() == 1
+
+
+def test_both_parties_of_a_mint_buy_and_each_leader_is_copied_as_what_they_did(file):
+    with stage() as on:
+        on.leaders.act(deed(1, fill(usdc=48 * MILLION))._replace(kind="mint"))
+        run(on, file, ("chain",))
+
+    [line] = on.orders.journal.of("order")
+    assert (line["side"], line["price"]) == ("BUY", "0.50")
+
+
+def test_an_edge_cached_list_does_not_hide_what_is_new(file):
+    with stage() as on:
+        on.leaders.activity.cached_for = 1000
+        on.leaders.act(deed(1))
+        one = worker(settings(on), file, ("activity",))
+
+        def grown() -> bool:
+            if on.copied().total() == 1 and on.leaders.activity.asked < 10_000:
+                on.leaders.act(deed(2))
+                on.leaders.activity.asked += 10_000
+            return on.copied().total() == 2
+
+        run_until(one, grown)
+
+    assert on.copied() == on.wanted()
+
+
+# ----- sources
+
+
+def test_without_gamma_the_list_wins_though_the_chain_was_faster(file):
+    with stage() as on:
+        for row in on.data.markets:
+            on.data.unknown_for[row["conditionId"]] = 10_000
+        on.leaders.act(deed(1))
+        on.leaders.activity.remove("row-1")
+        one = worker(settings(on), file)
+
+        def through() -> bool:
+            tried = one.tallies["copytrade"].total("refused") > 0
+            if tried and not on.leaders.activity.is_growing and on.leaders.activity.journal.of("gone"):
+                on.leaders.act(deed(1), mined=False)
+                on.leaders.activity.journal.of("gone").clear()
+            return on.is_through()
+
+        run_until(one, through)
+
+    assert on.copied() == on.wanted()
+    assert one.tallies["copytrade"].total("refused") >= 1
+
+
+def test_one_set_of_subscriptions_serves_all_leaders_and_one_receipt_all_logs(file):
+    with stage() as on:
+        one = worker(settings(on), file, ("chain",))
+
+        def through() -> bool:
+            if on.nodes[0].stream.connections and len(on.chain.journal.of("subscribed")) >= 6 and one.ready:
+                if not on.wanted():
+                    on.leaders.act(deed(1, fill(0), fill(0, market=1)), deed(2, fill(1)), deed(3, fill(2)))
+                return on.is_through()
+            return False
+
+        run_until(one, through)
+
+    assert on.copied() == on.wanted()
+    assert len(on.chain.journal.of("subscribed")) == 6
+    assert on.nodes[0].asked["eth_getTransactionReceipt"] == 3
+
+
+def test_a_receipt_that_is_null_at_first_is_waited_for(file):
+    with stage(nodes=[{"nulls": 3}]) as on:
+        on.leaders.act(deed(1))
+        run(on, file, ("chain",))
+
+    assert on.copied() == on.wanted()
+
+
+def test_a_node_that_is_behind_the_head_is_left_for_another(file):
+    with stage(nodes=[{}, {}]) as on:
+        on.nodes[0].nulls = 10_000
+        said = settings(on, receipt="1s")
+        on.leaders.act(deed(1))
+        run_until(worker(said, file, ("chain",)), on.is_through, 20)
+
+    assert on.copied() == on.wanted()
+
+
+def test_a_node_of_another_chain_is_not_believed(file):
+    with stage(nodes=[{"chain_id": 1}, {}]) as on:
+        on.leaders.act(deed(1))
+        run(on, file, ("chain",))
+        one = worker(settings(on), file, ("chain",))
+        run_until(one, lambda: one.ready)
+
+    assert on.copied() == on.wanted()
+
+
+def test_a_stretch_that_is_too_long_for_a_node_is_asked_for_in_parts(file):
+    with stage(nodes=[{"span": 3}]) as on:
+        for number in range(10):
+            on.leaders.act(deed(number + 1))
+        run(on, file, ("chain",))
+
+    assert on.copied() == on.wanted()
+
+
+# ----- orders and limits
+
+
+def test_an_order_whose_answer_is_lost_is_found_again_and_not_made_anew(file):
+    with stage(orders=Mischief(1, {"cut-after": 0.6})) as on:
+        on.leaders.act(*[deed(number) for number in range(1, 6)])
+        run(on, file)
+        one = worker(settings(on), file)
+        names = list(on.wanted())
+        run_until(one, lambda: all(entry(file, name).state == "done" for name in names))
+
+    assert on.copied() == on.wanted()
+    assert on.orders.mischief.drawn["cut-after"] > 0
+
+
+def test_a_refused_order_is_parked_and_its_count_taken_back(file):
+    with stage() as on:
+        on.orders.refuses = "not enough balance"
+        on.leaders.act(deed(1))
+        [name] = on.wanted()
+        one = worker(settings(on, rules={"*": Rule(ratio=0.5, max_orders=1)}), file)
+        run_until(one, lambda: one.tallies["copytrade"].total("failed") > 0)
+        on.orders.refuses = None
+        on.leaders.act(deed(2))
+        run_until(
+            worker(settings(on, rules={"*": Rule(ratio=0.5, max_orders=1)}), file),
+            lambda: on.copied().total() == 1,
+        )
+
+    assert entry(file, name).why == "failed"
+    assert "not enough balance" in (entry(file, name).body or "")
+
+
+def test_two_workers_together_never_exceed_the_orders_of_a_day(store):
+    with stage() as on:
+        on.leaders.act(*[deed(number) for number in range(1, 21)])
+        said = settings(on, rules={"*": Rule(ratio=0.5, max_orders=7)})
+        workers = [worker(said, store), worker(said, store)]
+
+        def through() -> bool:
+            return sum(one.tallies["copytrade"].total("done") for one in workers) >= 20
+
+        anyio.run(side_by_side, workers, through)
+
+    assert on.copied().total() == 7
+
+
+async def side_by_side(workers, condition) -> None:
+    async with anyio.create_task_group() as group:
+        for one in workers:
+            group.start_soon(one.arun)
+        await until(condition, 30)
+        for one in workers:
+            one.stop()
+
+
+def test_only_what_was_bought_as_a_copy_is_sold(file):
+    with stage() as on:
+        rule = Rule(ratio=0.5, max_order=1e6)
+        on.leaders.act(deed(1, fill(side="SELL", market=1)), deed(2, fill(size=60 * MILLION)))
+        one = worker(settings(on, rules={"*": rule}), file)
+
+        def bought() -> bool:
+            return one.tallies["copytrade"].total("done") >= 2
+
+        run_until(one, bought)
+        on.leaders.act(deed(3, fill(side="SELL")))
+        run_until(worker(settings(on, rules={"*": rule}), file), lambda: on.copied().total() >= 2)
+
+    orders = [(line["side"], line["size"]) for line in on.orders.journal.of("order")]
+    assert orders == [("BUY", "30.00"), ("SELL", "30.00")]
+
+
+def test_a_trade_from_before_its_time_is_not_copied_and_the_reason_is_kept(file):
+    with stage() as on:
+        on.leaders.act(deed(1))
+        [name] = on.wanted()
+        said = settings(
+            on, max_age="10m", rules={"*": ALL, LEADERS[0].upper().replace("0X", "0x"): Rule(sides=("SELL",))}
+        )
+        one = worker(said, file)
+        run_until(one, lambda: one.tallies["copytrade"].total("done") > 0)
+
+    assert on.copied().total() == 0
+    assert "BUY is not copied" in (entry(file, name).body or "")
+
+
+def test_copies_on_paper_need_no_service_at_all(file, tmp_path):
+    with stage() as on:
+        on.leaders.act(deed(1))
+        [name] = on.wanted()
+        one = worker(settings(on, orders_url="", paper=str(tmp_path / "paper.db")), file)
+        run_until(one, lambda: one.tallies["copytrade"].total("done") > 0)
+
+    assert '"order":"paper-' in (entry(file, name).body or "")
+    assert on.copied().total() == 0
