@@ -1,0 +1,257 @@
+"""Writing into the tables of listings: raw rows as they were collected, and listings made from them.
+
+Each write is one transaction, together with the ledger's mark where the ledger stands in the same database,
+and safe to repeat where it does not. It decides nothing about when or how often.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio.to_thread
+
+from onefold.apps.listings.listing import Listing, listing
+from onefold.apps.listings.sites import READ, Site, bare, changed, value, version
+from onefold.core.entry import Effect
+from onefold.core.errors import Later, Rejected, Unreachable
+from onefold.core.ports import Claim
+from onefold.core.record import Record
+from onefold.tables import Database
+from onefold.tables.times import OURS, at, is_time
+
+AWAY = 5.0
+"""Seconds for which a database that does not answer is left alone."""
+
+Work = Sequence[tuple[Claim, Record]]
+
+
+class Tables:
+    """The user's database, and how it writes times."""
+
+    def __init__(self, url: str) -> None:
+        self.database = Database(url)
+        self._types: dict[str, dict[str, str]] = {}
+
+    def run(self, connection: Any, sql: str, *args: Any) -> list[dict[str, Any]]:
+        """Run one statement; rows by the names of their columns."""
+        names, rows = self.database.run(connection, sql, args)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def moment(self, connection: Any, table: str, column: str, when: float | None) -> Any:
+        """Write a time as its column holds times: by the database's own kind, or as text of one width."""
+        if when is None:
+            return None
+        if table not in self._types:
+            self._types[table] = self.database.columns(connection, table)
+        declared = self._types[table].get(column, "")
+        if self.database.kind != "sqlite" and is_time(declared):
+            return datetime.fromtimestamp(when, UTC)
+        return OURS.written(when)
+
+
+class Written:
+    """A sink whose effect is what `write` does in a transaction, record by record."""
+
+    batch = 50
+
+    def __init__(self, tables: Tables, joined: bool) -> None:
+        self.effect: Effect = "joined" if joined else "idempotent"
+        self.tables = tables
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Open a transaction and give its connection; leaving normally commits, raising rolls back."""
+        return self.tables.database.transaction()
+
+    def write(self, connection: Any, work: Work) -> list[Any]:
+        """Write the rows of these records, and give a receipt for each."""
+        return [self.write_one(connection, claim, record) for claim, record in work]
+
+    def write_one(self, connection: Any, claim: Claim, record: Record) -> Any:
+        raise NotImplementedError
+
+    async def put(self, work: Work) -> Sequence[Any | Exception]:
+        """Write in transactions of its own, one for each record, so that a bad one stands for itself."""
+        return [await anyio.to_thread.run_sync(self._alone, claim, record) for claim, record in work]
+
+    def _alone(self, claim: Claim, record: Record) -> Any:
+        try:
+            with self.transaction() as connection:
+                return self.write_one(connection, claim, record)
+        except Unreachable as error:
+            return Later(str(error), AWAY)
+        except Exception as error:
+            return error
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        await anyio.to_thread.run_sync(self.tables.database.close)
+
+
+# ----- the collector's
+
+
+class Raw(Written):
+    """Puts rows of sites into `listings_raw`, a row for each version."""
+
+    def __init__(self, tables: Tables, joined: bool, sites: Mapping[str, Site], refresh: float) -> None:
+        super().__init__(tables, joined)
+        self._sites = sites
+        self._refresh = refresh
+
+    def write_one(self, connection: Any, claim: Claim, record: Record) -> Any:
+        site = self._sites[record.source]
+        row = {
+            "source_id": self._source(connection, record.source),
+            "source_item_id": record.id,
+            "version": version(record.body, site, self._refresh),
+            "url": value(record.body, site.fields["url"]) if "url" in site.fields else None,
+            "raw_json": json.dumps(bare(record.body), ensure_ascii=False),
+            "fetched_at": self.tables.moment(connection, "listings_raw", "fetched_at", record.body[READ]),
+        }
+        sql = (
+            f"INSERT INTO listings_raw ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) "
+            "ON CONFLICT (source_id, source_item_id, version) DO NOTHING"
+        )
+        self.tables.run(connection, sql, *row.values())
+        return {"version": row["version"]}
+
+    def _source(self, connection: Any, name: str) -> int:
+        asked = "SELECT id FROM sources WHERE name = ?"
+        if not (found := self.tables.run(connection, asked, name)):
+            now = self.tables.moment(connection, "sources", "created_at", time.time())
+            self.tables.run(connection, "INSERT INTO sources (name, created_at) VALUES (?, ?)", name, now)
+            found = self.tables.run(connection, asked, name)
+        return int(found[0]["id"])
+
+
+# ----- the processor's
+
+KEPT = (
+    "title", "description", "currency", "price_period", "bedrooms", "city", "neighborhood", "street",
+    "area_text", "square_meters", "floor", "url", "image_url", "posted_at", "tags_json", "price",
+    "version_at", "raw_id",
+)  # fmt: skip
+"""What a newer version replaces. When a listing was first seen stays what it was."""
+
+
+class Applied(Written):
+    """Makes a listing of a raw row, and marks the row, in one transaction."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        joined: bool,
+        sites: Mapping[str, Site],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(tables, joined)
+        self._sites = sites
+        self._clock = clock
+
+    def write_one(self, connection: Any, claim: Claim, record: Record) -> Any:
+        raw = self._as_it_stands(connection, record)
+        if raw["processed_at"] is not None:
+            return {"outcome": "marked before"}
+        site = self._site(connection, raw["source_id"])
+        row = _parsed(raw["raw_json"])
+        try:
+            made = listing(row, site)
+        except ValueError as error:
+            raise Rejected(f"raw row {record.id} cannot be read: {error}") from None
+        said = "not a listing" if made is None else self._applied(connection, raw, made, changed(row, site))
+        self._mark(connection, raw["id"], claim.attempt)
+        return {"outcome": said}
+
+    def _as_it_stands(self, connection: Any, record: Record) -> Mapping[str, Any]:
+        """Read the row again: somebody may have mended it, or other code have marked it."""
+        found = self.tables.run(connection, "SELECT * FROM listings_raw WHERE id = ?", record.body["id"])
+        if not found:
+            raise Rejected(f"raw row {record.id} is no longer there: it was deleted before it was processed")
+        return found[0]
+
+    def _site(self, connection: Any, source: Any) -> Site:
+        found = self.tables.run(connection, "SELECT name FROM sources WHERE id = ?", source)
+        name = str(found[0]["name"]) if found else ""
+        if name not in self._sites:
+            raise Rejected(
+                f"no site is called {name or f'number {source}'}: add it as "
+                f"[apps.listings.sites.{name or 'NAME'}], then: onefold retry --scope listings.processor"
+            )
+        return self._sites[name]
+
+    def _applied(self, connection: Any, raw: Mapping[str, Any], made: Listing, at_site: float | None) -> str:
+        asked = "SELECT price, version_at FROM listings WHERE source_id = ? AND source_item_id = ?"
+        lock = " FOR UPDATE" if self.tables.database.kind == "postgresql" else ""
+        item = raw["source_id"], raw["source_item_id"]
+        before = self.tables.run(connection, asked + lock, *item)
+        place = at_site if at_site is not None else float(at(raw["fetched_at"]) or 0.0)
+        row = self._row(connection, raw, made, place)
+        self.tables.run(connection, upsert(list(row)), *row.values())
+        return outcome(before[0] if before else None, made, place)
+
+    def _row(self, connection: Any, raw: Mapping[str, Any], made: Listing, place: float) -> dict[str, Any]:
+        fields = made._asdict()
+        tags = json.dumps(fields.pop("tags"), ensure_ascii=False)
+        now = self._clock()
+        times = {"ingested_at": now, "noticed_at": now, "version_at": place, "posted_at": made.posted_at}
+        return {
+            "source_id": raw["source_id"],
+            "source_item_id": raw["source_item_id"],
+            **fields,
+            "tags_json": tags,
+            "raw_id": raw["id"],
+            **{name: self.tables.moment(connection, "listings", name, when) for name, when in times.items()},
+        }
+
+    def _mark(self, connection: Any, raw_id: Any, attempt: int) -> None:
+        now = self.tables.moment(connection, "listings_raw", "processed_at", self._clock())
+        sql = (
+            "UPDATE listings_raw SET processed_at = ?, attempts = ?, next_attempt_at = NULL, "
+            "last_error = NULL, parked = NULL WHERE id = ? AND processed_at IS NULL"
+        )
+        self.tables.run(connection, sql, now, attempt, raw_id)
+
+
+def _parsed(raw: str) -> dict[str, Any]:
+    try:
+        row = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"its raw_json is no JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise Rejected(f"its raw_json is no object, but {type(row).__name__}")
+    return row
+
+
+def upsert(columns: Sequence[str]) -> str:
+    """Write the statement that puts a listing in, or a newer version in the place of an older one.
+
+    Only a changed price makes it news again; a version that comes late changes nothing.
+    """
+    places = ", ".join("?" * len(columns))
+    changes = [f"{name} = excluded.{name}" for name in KEPT]
+    other = "old.price IS DISTINCT FROM excluded.price"
+    changes += [
+        f"price_before = CASE WHEN {other} THEN old.price ELSE old.price_before END",
+        f"noticed_at = CASE WHEN {other} THEN excluded.noticed_at ELSE old.noticed_at END",
+    ]
+    return (
+        f"INSERT INTO listings AS old ({', '.join(columns)}) VALUES ({places}) "
+        f"ON CONFLICT (source_id, source_item_id) DO UPDATE SET {', '.join(changes)} "
+        "WHERE old.version_at IS NULL OR old.raw_id IS NULL "
+        "OR (old.version_at, old.raw_id) < (excluded.version_at, excluded.raw_id)"
+    )
+
+
+def outcome(before: Mapping[str, Any] | None, made: Listing, place: float) -> str:
+    """Say what became of a listing, for whoever asks why."""
+    if before is None:
+        return "new"
+    stood = at(before["version_at"])
+    if stood is not None and stood > place:
+        return "older"
+    return "unchanged" if before["price"] == made.price else "changed price"
