@@ -8,7 +8,10 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,7 +31,10 @@ from onefold.cli.talk import data, emit, say
 @click.option(
     "--app", "apps", multiple=True, metavar="NAME", help="Only this application; may be given again."
 )
-def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...]) -> int:
+@click.option(
+    "--plant", metavar="BUG", hidden=True, help="Run workers with a planted bug: the account must fail."
+)
+def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...], plant: str | None) -> int:
     """Watch the applications survive duplicates, crashes and cut connections.
 
     Everything runs on this machine: the outside is played by stand-ins that repeat, reorder, delay,
@@ -48,7 +54,8 @@ def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="onefold-demo-"))
     options = asked()
     try:
-        result = Demo(made(apps), folder, seed, _quiet if options.json else _tell).run(seconds)
+        with _view(options.json) as (tell, watch):
+            result = Demo(made(apps), folder, seed, tell, watch, plant).run(seconds)
     finally:
         if keep:
             say(f"kept: {folder}; look at it with: cd {folder} && onefold status")
@@ -66,10 +73,35 @@ def _closing(kills: int, between: int, adds_up: bool) -> str:
     return f"{kills} workers killed, {between} of them between claim and settle. {verdict}"
 
 
+@contextmanager
+def _view(json: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Any], None]]]:
+    """Show a run as it goes: a live table on a terminal, lines elsewhere, nothing beside JSON."""
+    if json or not sys.stderr.isatty():
+        yield (_quiet if json else _tell), _quiet
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+        yield _quiet, lambda look: live.update(_drawn(look))
+
+
+def _drawn(look: Any) -> Any:
+    from rich.table import Table
+
+    title = f"{look.share:.0%}, {look.kills} workers killed, {look.between} between claim and settle"
+    drawn = Table(title=title, title_justify="left")
+    for heading in ("", "to do", "done", "twice", "naive: done", "twice"):
+        drawn.add_column(heading, justify="right" if heading else "left")
+    for one in look.glances:
+        drawn.add_row(*map(str, one))
+    return drawn
+
+
 def _tell(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
-def _quiet(text: str) -> None:
-    """JSON stands alone on standard output, and nothing else is said."""
+def _quiet(_: object) -> None:
+    """Say nothing: a live table shows it, or JSON stands alone."""

@@ -26,10 +26,46 @@ from onefold.worlds.demo.part import Part
 WORKERS = 2
 SILENCE = 2.0
 """Seconds after which a claim that is as it was belongs to a dead worker: a living one renews it sooner."""
-DRAIN = 30.0
+DRAIN = 25.0
 """Seconds that the workers get, after the last kill and with truthful worlds, to finish what is left."""
 
+WITH_A_BUG = """
+import sys
+from onefold.testing.sim.planted import named
+from onefold.testing.sim.planting import plant
+plant(named(sys.argv.pop(1)))
+from onefold.cli import main
+sys.exit(main())
+"""
+"""A worker with a bug in it, to see that the account can fail."""
+
+LOOKS = 0.5
+"""Seconds between two looks of whoever watches."""
+
 Say = Callable[[str], None]
+
+
+class Glance(NamedTuple):
+    """How one application stands in the middle of a run, by the journals alone."""
+
+    name: str
+    expected: int
+    happened: int
+    twice: int
+    naive_happened: int
+    naive_twice: int
+
+
+class Look(NamedTuple):
+    """What somebody who watches sees."""
+
+    share: float
+    kills: int
+    between: int
+    glances: list[Glance]
+
+
+Watch = Callable[[Look], None]
 
 
 class Result(NamedTuple):
@@ -64,7 +100,15 @@ class Result(NamedTuple):
 class Demo:
     """One run of the demo in a folder."""
 
-    def __init__(self, parts: Sequence[tuple[Part, Part]], folder: Path, seed: int, say: Say) -> None:
+    def __init__(
+        self,
+        parts: Sequence[tuple[Part, Part]],
+        folder: Path,
+        seed: int,
+        say: Say,
+        watch: Watch = lambda look: None,
+        plant: str | None = None,
+    ) -> None:
         self.parts = [ours for ours, _ in parts]
         self.naive_parts = [theirs for _, theirs in parts]
         self.folder = folder
@@ -72,6 +116,9 @@ class Demo:
         self.kills = 0
         self.between = 0
         self._say = say
+        self._watch = watch
+        self._looked = 0.0
+        self._plant = plant
         self._random = random.Random(seed)
         self._workers: list[subprocess.Popen[bytes]] = []
         self._naive: subprocess.Popen[bytes] | None = None
@@ -128,7 +175,8 @@ class Demo:
         self._naive = self._start_naive()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "onefold", "run"]
+        begin = ["-m", "onefold"] if self._plant is None else ["-c", WITH_A_BUG, self._plant]
+        command = [sys.executable, *begin, "run"]
         return subprocess.Popen(
             command, cwd=self.folder, env=self._environment(), stdout=self._log, stderr=self._log
         )
@@ -159,6 +207,7 @@ class Demo:
             for part in (*self.parts, *self.naive_parts):
                 part.happen((now - began) / seconds)
             self._mourn()
+            self._look((now - began) / seconds)
             if now >= next_kill:
                 self._kill_one()
                 next_kill = time.monotonic() + self._random.uniform(0.8, 2.0)
@@ -181,6 +230,14 @@ class Demo:
             self._naive = self._start_naive()
         self._say(f"kill {self.kills}, {self.between} so far between claim and settle")
 
+    def _look(self, share: float) -> None:
+        """Let whoever watches have a look, now and then."""
+        if time.monotonic() - self._looked < LOOKS:
+            return
+        self._looked = time.monotonic()
+        pairs = zip(self.parts, self.naive_parts, strict=True)
+        self._watch(Look(share, self.kills, self.between, [_glance(*pair) for pair in pairs]))
+
     def _wait_for_a_claim(self) -> None:
         """Give the worker a moment to claim something, so that the kill hurts."""
         until = time.monotonic() + 1.0
@@ -202,6 +259,7 @@ class Demo:
     def _drain(self) -> None:
         until = time.monotonic() + DRAIN
         while time.monotonic() < until and self._left():
+            self._look(1.0)
             time.sleep(0.5)
 
     def _left(self) -> int:
@@ -239,6 +297,13 @@ class Demo:
     def _account(self, part: Part, parked: dict[str, list[dict[str, Any]]]) -> Account:
         whys = {part.named(row) or "": row["why"] for row in parked.get(part.name, [])}
         return account(part.name, part.expected(), part.happened(), part.filtered(), whys)
+
+
+def _glance(ours: Part, theirs: Part) -> Glance:
+    expected, happened, naive = ours.expected(), ours.happened(), theirs.happened()
+    twice = (happened - expected).total()
+    naive_twice = (naive - theirs.expected()).total()
+    return Glance(ours.name, expected.total(), happened.total(), twice, naive.total(), naive_twice)
 
 
 def table(result: Result) -> list[str]:
