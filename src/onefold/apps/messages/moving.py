@@ -1,0 +1,248 @@
+"""Moves the table of Mnemosyne, which this application comes from, into a ledger.
+
+    python -m onefold.apps.messages.moving dynamodb://REGION/TABLE
+    aws dynamodb scan --consistent-read --table-name TABLE | python -m onefold.apps.messages.moving -
+
+What was completed is done. What was started and not completed may have happened: it is parked in doubt; only
+where a repeat does no harm, and its time is over, it is free. Nothing that a ledger knows is overwritten, and
+nothing is written to the table. Stop what writes to the table before, or run this again afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from onefold.apps.messages.pipeline import Repeats
+from onefold.core.entry import BODY_LIMIT, Effect
+from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.key import Key
+from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
+from onefold.worker.moving import Memory, dynamodb_items, move
+
+MILLISECONDS = Decimal(10) ** 11
+"""Numbers from here on are milliseconds since 1970, smaller ones are seconds: 1973 parts the two."""
+
+WORDS = ("done", "in-doubt", "free", "known", "forgotten")
+
+COMPLETED = ("completedAt", "result")
+"""Any of them says that a signal was completed, whatever is in it: an effect may return nothing."""
+
+
+class Signal(NamedTuple):
+    """One item of the table. Times are seconds since 1970."""
+
+    id: str
+    processor: str
+    started: float | None
+    completed: float | None
+    """When it was completed; when it was started, where only that is known. None if it was not."""
+    expires: float | None
+    result: Any = None
+
+
+class Terms(NamedTuple):
+    """How a table is read: what a repeat does, how long an attempt may take, how long done is remembered."""
+
+    effect: Effect = "one-shot"
+    processing: Seconds = 60.0
+    keep: Seconds | None = None
+
+
+# ----- reading
+
+
+def signal(item: Mapping[str, Any]) -> Signal:
+    """Read an item, as DynamoDB writes it or as boto3 does, of any version of the table."""
+    fields = {name: _plain(value) for name, value in item.items()} if _is_typed(item) else dict(item)
+    name = _text(fields, "id")
+    processor = _text(fields, "processorId" if "processorId" in fields else "contextId")
+    started = moment(fields.get("startedAt"), "startedAt", name)
+    is_completed = any(field in fields for field in COMPLETED)
+    completed = moment(fields.get("completedAt"), "completedAt", name)
+    if is_completed and completed is None:
+        completed = started
+    if started is None and completed is None:
+        raise Misconfigured(f"the signal {name!r:.80} was neither started nor completed: it is no such item")
+    expires = moment(fields.get("expiresOn"), "expiresOn", name)
+    return Signal(name, processor, started, completed, expires, fields.get("result"))
+
+
+def moment(value: Any, field: str, name: str) -> float | None:
+    """Read a time: seconds or milliseconds since 1970, or ISO text, as the versions of the table have it."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str) and "T" in value:
+            at = datetime.fromisoformat(value)
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        number = Decimal(str(value))
+        if number > 0:
+            return float(number / 1000 if number >= MILLISECONDS else number)
+    except (ValueError, InvalidOperation):
+        pass
+    raise Misconfigured(f"{field} of the signal {name!r:.80} is {value!r:.60}: that is no time")
+
+
+def _text(fields: Mapping[str, Any], field: str) -> str:
+    value = fields.get(field)
+    if isinstance(value, str) and value:
+        return value
+    raise Misconfigured(
+        f"an item has no {field}, but {', '.join(sorted(fields))[:80]}: is it the right table?"
+    )
+
+
+def _is_typed(item: Mapping[str, Any]) -> bool:
+    return isinstance(item.get("id"), Mapping)
+
+
+def _plain(typed: Any) -> Any:
+    """Read a value as DynamoDB writes it: `{"S": "text"}`."""
+    if not isinstance(typed, Mapping) or len(typed) != 1:
+        raise Misconfigured(f"{typed!r:.60} is no value of DynamoDB")
+    [(kind, value)] = typed.items()
+    match kind:
+        case "NULL":
+            return None
+        case "N":
+            return Decimal(value)
+        case "M":
+            return {name: _plain(one) for name, one in value.items()}
+        case "L":
+            return [_plain(one) for one in value]
+        case _:
+            return value
+
+
+# ----- deciding
+
+
+def memory(one: Signal, terms: Terms, now: float) -> Memory | None:
+    """Say what a ledger should know of a signal; None if it is older than what is remembered."""
+    key = Key("messages", one.processor, one.id)
+    if one.completed is not None:
+        left = None if terms.keep is None else one.completed + terms.keep - now
+        if left is not None and left <= 0:
+            return None
+        return Memory(key, "done", terms.effect, one.started, _receipt(one), left, "mnemosyne")
+    over = attempt_ends(one, terms.processing) <= now
+    fate: Any = "free" if over and terms.effect != "one-shot" else "in-doubt"
+    began = datetime.fromtimestamp(one.started or 0, UTC).isoformat(timespec="seconds")
+    told = f"Mnemosyne began it at {began} and did not say how it ended"
+    return Memory(key, fate, terms.effect, one.started, source="mnemosyne", told=told)
+
+
+def attempt_ends(one: Signal, processing: Seconds) -> float:
+    """Say when an attempt has had its time: what the table says, or so long after it began."""
+    return one.expires if one.expires is not None else (one.started or 0.0) + processing
+
+
+def _receipt(one: Signal) -> str | None:
+    """Keep what the effect returned, if JSON can say it and an entry has room for it."""
+    try:
+        text = json.dumps(one.result, default=_number, allow_nan=False)
+    except (TypeError, ValueError):
+        return None
+    return text if one.result is not None and len(text.encode()) <= BODY_LIMIT else None
+
+
+def _number(value: Any) -> float | int:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    raise TypeError
+
+
+# ----- doing
+
+
+def move_in(
+    items: Iterable[Mapping[str, Any]],
+    store: str | None = None,
+    *,
+    effect: Repeats = "one-shot",
+    processing: Duration = "60s",
+    keep: Duration = "forever",
+    now: float | None = None,
+) -> Counter[str]:
+    """Move items of the table into a store; count what became of them.
+
+    *done*, *in-doubt* and *free* were written, *known* stood there already, *forgotten* is older than `keep`.
+    Everything is read and checked before the first write.
+    """
+    terms = Terms(effect, seconds(processing, "processing"), forever_or_seconds(keep, "keep"))
+    at = time.time() if now is None else now
+    found = [memory(signal(item), terms, at) for item in items]
+    kept = [one for one in found if one]
+    became = Counter[str](move(kept, store))
+    became["forgotten"] = len(found) - len(kept)
+    return +became
+
+
+def items(place: str, standard_input: TextIO = sys.stdin) -> Iterator[Mapping[str, Any]]:
+    """Give the items of a table by its URL, of a file that AWS tools wrote, or of standard input (`-`)."""
+    if place.startswith("dynamodb:"):
+        yield from dynamodb_items(place)
+        return
+    yield from exported(standard_input.read() if place == "-" else _read(place))
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{file} cannot be read: {error}") from None
+
+
+def exported(text: str) -> Iterator[Mapping[str, Any]]:
+    """Give the items of a scan (`{"Items": […]}`), or of an export, one to a line (`{"Item": {…}}`)."""
+    decoder, at = json.JSONDecoder(), 0
+    text = text.strip()
+    try:
+        while at < len(text):
+            part, at = decoder.raw_decode(text, at)
+            while text[at : at + 1].isspace():
+                at += 1
+            yield from part["Items"] if "Items" in part else [part.get("Item", part)]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Misconfigured(f"that is no scan or export of a DynamoDB table: {error}") from None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Move a table, and say what became of it."""
+    parser = argparse.ArgumentParser(prog="python -m onefold.apps.messages.moving", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "table", help="dynamodb://REGION/TABLE[?endpoint=URL], a file, or - for standard input"
+    )
+    parser.add_argument("--store", help="where to; as for onefold run if left out")
+    parser.add_argument("--effect", default="one-shot", choices=("one-shot", "keyed", "idempotent"))
+    parser.add_argument("--processing", default="60s", help="how long an attempt may take")
+    parser.add_argument("--keep", default="forever", help="how long done is remembered, from its completion")
+    asked = parser.parse_args(arguments)
+    try:
+        became = move_in(
+            items(asked.table),
+            asked.store,
+            effect=asked.effect,
+            processing=asked.processing,
+            keep=asked.keep,
+        )
+    except OnefoldError as error:
+        sys.stderr.write(f"nothing more was moved: {error}\n")
+        return 1
+    told = ", ".join(f"{became[word]} {word}" for word in WORDS if became[word])
+    sys.stdout.write(f"{told or 'nothing to move'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
