@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ledger": {"core", "drive", "stores"},
     "worker": {"core", "drive", "ledger", "stores", "sources", "sinks"},
     "onefold": {"core", "drive", "ledger", "stores", "sources", "sinks", "worker", "version"},
-    "apps": {"onefold", "core", "drive", "ledger", "sources", "sinks", "worker"},
+    "apps": {"onefold", "core", "drive", "ledger", "sources", "sinks", "tables", "worker"},
     "console": {"onefold", "core", "drive", "ledger", "stores", "worker", "version"},
     "cli": {
         "onefold",
