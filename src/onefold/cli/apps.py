@@ -100,7 +100,12 @@ def _safe(value: Any, secret: bool) -> Any:
         return value
     if secret:
         return None if value is None else HIDDEN
-    return value if isinstance(value, str | int | float | bool | list | dict | None) else repr(value)
+    import msgspec
+
+    try:
+        return msgspec.to_builtins(value)  # a default may be a struct, or hold some
+    except TypeError:
+        return repr(value)
 
 
 def _json(one: Shown) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     minimum: float = 0.0
     """Fills below this many dollars are not even asked for."""
     page: int = 500
-    lag: str = "10m"
+    lag: str = "1m"
     reach: str = "7d"
     """How far back the feed may show a fill; `keep` must not be shorter."""
     keep: str = "8d"
