@@ -1,0 +1,312 @@
+"""Candles: every bar that the service has is stored once, and a tile is in when the sink says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.apps.candles.transport import Embedded, Message
+from onefold.core.coverage import Span, gaps
+from onefold.sinks.bars import BarTable
+from onefold.worlds.bars import KEY
+from onefold.worlds.mischief import Mischief
+from tests.apps.candles import (
+    DAY,
+    EUR,
+    MONDAY,
+    TICKER,
+    WEEKDAYS,
+    all_in,
+    coverage,
+    settings,
+    states,
+    stored,
+    truth,
+    worker,
+    world,
+)
+from tests.worker.stage import run_until
+
+STORES = [
+    pytest.param("sqlite", marks=pytest.mark.store("sqlite")),
+    pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
+]
+
+
+@pytest.fixture(params=STORES)
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """A ledger and a database for bars, of one kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'onefold.db'}", f"sqlite:///{tmp_path / 'bars.db'}"
+    url = str(request.getfixturevalue("postgresql_url"))
+    return url, url
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'onefold.db'}"
+
+
+def test_every_bar_is_stored_once_through_trouble_and_a_restart(places, tmp_path):
+    store, bars = places
+    tricks = Mischief(5, {"busy": 0.1, "error": 0.1, "half": 0.1, "garbage": 0.05, "cut-before": 0.05})
+    with world(page=200, mischief=tricks) as api:
+        api.draw(TICKER, WEEKDAYS, 1)
+        api.draw("C:USDJPY", WEEKDAYS, 2, price=150.0)
+        said = settings(api, tmp_path, pairs=(EUR, "USD/JPY"), bars=bars)
+        run_until(worker(said, store), lambda: len(states(store)) >= 1, 30)
+        wanted = truth(api, WEEKDAYS) | truth(api, WEEKDAYS, symbol="USD/JPY")
+
+        def both() -> bool:
+            return all_in(store) and set(states(store, symbol="USD/JPY")) == {"complete"}
+
+        run_until(worker(said, store), both, 60)
+
+    assert stored(bars) == wanted
+    assert sum(one.rows for one in coverage(store)) == len(truth(api, WEEKDAYS))
+    assert gaps(WEEKDAYS, coverage(store)) == []
+
+
+def test_what_is_in_is_not_asked_for_again_and_a_wider_wish_asks_for_the_rest_alone(ledger, tmp_path):
+    earlier = Span(MONDAY - DAY, MONDAY)
+    with world() as api:
+        api.draw(TICKER, Span(earlier.since, WEEKDAYS.until))
+        run_until(worker(settings(api, tmp_path), ledger), lambda: all_in(ledger))
+        asked = len(api.journal.of("page"))
+        wider = settings(api, tmp_path, since="2025-10-05")
+        run_until(worker(wider, ledger), lambda: states(ledger, earlier) == ["complete"])
+        again = api.journal.of("page")[asked:]
+
+    assert {line["since"] // DAY * DAY for line in again} == {earlier.since}
+    assert len(stored(wider.bars)) == len(truth(api, Span(earlier.since, WEEKDAYS.until)))
+
+
+# ----- what is in
+
+
+class Lossy(Embedded):
+    """A stream that loses every message of some batches, and says that it took them."""
+
+    def __init__(self, losing: int) -> None:
+        super().__init__()
+        self.losing = losing
+
+    async def publish(self, messages: Sequence[Message]) -> None:
+        if self.losing and messages:
+            self.losing -= 1
+            messages = messages[: len(messages) // 2]
+        await super().publish(messages)
+
+
+def test_a_tile_is_not_in_when_it_was_published_but_when_the_sink_has_it(ledger, tmp_path):
+    # Trap 25: marked after publishing, a message that is lost makes the hole permanent.
+    seen: list[str] = []
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        said = settings(api, tmp_path, until="2025-10-07")
+
+        def partial_first() -> bool:
+            seen.extend(states(ledger))
+            return states(ledger) == ["complete"]
+
+        run_until(worker(said, ledger, transport=Lossy(3)), partial_first, 30)
+
+    assert seen[0] == "partial"
+    assert len(stored(said.bars)) == len(truth(api, Span(MONDAY, MONDAY + DAY)))
+
+
+def test_the_future_is_never_marked_and_the_present_day_is_provisional_until_it_settled(ledger, tmp_path):
+    # Trap 24: the period was recorded up to two days ahead, and never fetched.
+    present = MONDAY + DAY + 36_000
+    week = Span(MONDAY, MONDAY + 5 * DAY)
+    with world(now=present) as api:
+        api.draw(TICKER, week)
+        said = settings(api, tmp_path, until="2025-10-11")
+        run_until(
+            worker(said, ledger, now=present), lambda: states(ledger, week) == ["complete", "provisional"]
+        )
+        before = stored(said.bars)
+        api.now = lambda: present + DAY
+        run_until(
+            worker(said, ledger, now=present + DAY),
+            lambda: states(ledger, week) == ["complete", "complete", "provisional"],
+        )
+
+    assert max(start for _, _, start in before) <= present * 1000
+    assert stored(said.bars) == truth(api, week)
+
+
+def test_the_unfinished_bar_is_provisional_and_refreshed(ledger, tmp_path):
+    # E14. The hour that runs is made of the minutes so far; the next answer replaces it.
+    present = MONDAY + 10 * 3600 + 1800
+    with world(now=present) as api:
+        api.draw(TICKER, WEEKDAYS)
+        said = settings(api, tmp_path, timeframes=("1h",))
+        hour = (EUR, "1h", (MONDAY + 10 * 3600) * 1000)
+        span = Span(MONDAY, MONDAY + DAY)
+        run_until(worker(said, ledger, now=present), lambda: "provisional" in states(ledger, span, "1h"))
+        first = stored(said.bars)[hour]
+        api.now = lambda: present + 3600
+
+        def refreshed() -> bool:
+            return stored(said.bars)[hour] != first
+
+        run_until(worker(said, ledger, now=present + 3600), refreshed)
+
+    assert stored(said.bars)[hour] == truth(api, span, "1h")[hour]
+
+
+def test_bars_of_one_minute_and_of_five_that_start_together_are_two(ledger, tmp_path):
+    # E14: the seed's bridge left the timeframe out of its ids.
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        said = settings(api, tmp_path, timeframes=("1m", "5m"))
+        week = Span(MONDAY, MONDAY + 3 * DAY)
+        run_until(
+            worker(said, ledger), lambda: all_in(ledger) and set(states(ledger, week, "5m")) == {"complete"}
+        )
+
+    frames = Counter(frame for _, frame, _ in stored(said.bars))
+    assert frames["1m"] == len(truth(api, WEEKDAYS))
+    assert {key for key in stored(said.bars) if key[1] == "5m"} >= set(truth(api, WEEKDAYS, "5m"))
+
+
+def test_minutes_without_a_quote_have_no_bar_and_are_no_gap(ledger, tmp_path):
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS, missing=0.2)
+        said = settings(api, tmp_path)
+        run_until(worker(said, ledger), lambda: all_in(ledger))
+
+    assert 0 < len(stored(said.bars)) < 3 * 1440 * 0.85
+    assert states(ledger) == ["complete"] * 3
+
+
+def test_a_weekend_is_empty_and_asked_for_once(ledger, tmp_path):
+    saturday = Span(MONDAY + 5 * DAY, MONDAY + 6 * DAY)
+    with world() as api:
+        said = settings(api, tmp_path, since="2025-10-11", until="2025-10-12")
+        run_until(worker(said, ledger), lambda: states(ledger, saturday) == ["empty"])
+
+    assert len(api.journal.of("page")) == 1
+
+
+def test_a_day_without_bars_while_the_market_was_open_is_not_in_unless_it_is_a_holiday(ledger, tmp_path):
+    # Trap 28: an answer that was cut counted as complete.
+    with world() as api:
+        said = settings(api, tmp_path, until="2025-10-07")
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
+        said = settings(api, tmp_path, since="2025-10-07", until="2025-10-08", holidays=("2025-10-07",))
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial", "empty"])
+
+
+def test_an_answer_with_far_too_few_bars_is_partial_and_asked_for_again(ledger, tmp_path):
+    # Trap 28. It was over a moment ago, so that the next asking comes soon; of an old day it comes late.
+    just_over = MONDAY + DAY + 2
+    with world(now=just_over) as api:
+        api.draw(TICKER, Span(MONDAY, MONDAY + DAY))
+        api.hidden.append((TICKER, Span(MONDAY + 3600, MONDAY + DAY)))
+        said = settings(api, tmp_path, until="2025-10-07", settle="1s")
+        run_until(worker(said, ledger, now=just_over), lambda: states(ledger) == ["partial"])
+        api.hidden.clear()
+        run_until(worker(said, ledger, now=just_over), lambda: states(ledger) == ["complete"])
+
+    assert stored(said.bars) == truth(api, WEEKDAYS)
+
+
+def test_a_hole_inside_is_found_although_the_newest_bar_is_in(ledger, tmp_path):
+    # Trap 23: only the smallest and the largest time were looked at.
+    middle = Span(MONDAY + DAY, MONDAY + 2 * DAY)
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        for since, until in (("2025-10-06", "2025-10-07"), ("2025-10-08", "2025-10-09")):
+            said = settings(api, tmp_path, since=since, until=until)
+            wanted = 1 if since.endswith("06") else 2
+            run_until(worker(said, ledger), lambda: len(states(ledger)) == wanted)  # noqa: B023
+        assert gaps(WEEKDAYS, coverage(ledger)) == [middle]
+        before = len(api.journal.of("page"))
+        run_until(worker(settings(api, tmp_path), ledger), lambda: all_in(ledger))
+
+    assert {line["since"] // DAY * DAY for line in api.journal.of("page")[before:]} == {middle.since}
+
+
+def test_a_corrected_bar_replaces_the_old_one_and_is_counted(ledger, tmp_path):
+    # E14, traps 34 and 35.
+    monday = Span(MONDAY, MONDAY + DAY)
+    with world() as api:
+        api.draw(TICKER, monday)
+        start = min(api.minutes[TICKER])
+        said = settings(api, tmp_path, until="2025-10-07")
+        api.failing[2] = 3  # the first attempt sees only what came before its third page
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+        row = api.minutes[TICKER][start]
+        api.correct(TICKER, start, c=row["o"], v=row["v"] + 1)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"], 30)
+
+    assert stored(said.bars) == truth(api, monday)
+    table = BarTable(said.bars)
+    conflicts = table.read(EUR, "1m", monday)
+    table.close()
+    assert {one: number for one, number in conflicts.items() if number} == {start: 1}
+
+
+def test_rows_that_are_no_bars_are_left_out_and_told(ledger, tmp_path):
+    odd: list[Any] = [{"t": 5}, "x", {"t": (MONDAY + 60) * 1000, "o": 1, "h": 0.5, "l": 2, "c": 1, "v": 1}]
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        api.odd = odd
+        said = settings(api, tmp_path)
+        run_until(worker(said, ledger), lambda: all_in(ledger))
+
+    assert stored(said.bars) == truth(api, WEEKDAYS)
+
+
+# ----- a hard kill
+
+
+def started(folder: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "BARS_KEY": KEY}
+    command = [sys.executable, "-m", "onefold", "run", "candles"]
+    with (folder / "worker.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+
+
+def wait_for(condition: Any, seconds: float = 40) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_a_worker_killed_in_the_middle_of_a_tile_loses_nothing_and_stores_nothing_twice(ledger, tmp_path):
+    with world(now=time.time(), page=100, mischief=Mischief(1, {"stall": 0.3}, 0.1)) as api:
+        api.draw(TICKER, WEEKDAYS)
+        (tmp_path / "onefold.toml").write_text(
+            'store = "sqlite:///onefold.db"\n[apps.candles]\napi_key = "env:BARS_KEY"\npairs = ["EUR/USD"]\n'
+            f'since = "2025-10-06"\nuntil = "2025-10-09"\nurl = "{api.url}"\npace = 0.0\nlease = "2s"\n'
+        )
+        pages = [5, 20, 30]
+        for number in pages:
+            one = started(tmp_path)
+            try:
+                wait_for(lambda: len(api.journal.of("page")) >= number)  # noqa: B023
+            finally:
+                one.send_signal(signal.SIGKILL)
+                one.wait()
+        one = started(tmp_path)
+        try:
+            wait_for(lambda: all_in(ledger))
+        finally:
+            one.terminate()
+            code = one.wait(30)
+
+    assert code == 0
+    assert stored(f"sqlite:///{tmp_path / 'bars.db'}") == truth(api, WEEKDAYS)

@@ -1,0 +1,113 @@
+"""Candles reads pages: a page that fails, lies or leads elsewhere never makes a tile look whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onefold.core.coverage import Span
+from onefold.worlds.bars import KEY, Bars
+from tests.apps.candles import (
+    DAY,
+    MONDAY,
+    NOW,
+    TICKER,
+    WEEKDAYS,
+    all_in,
+    coverage,
+    settings,
+    states,
+    stored,
+    truth,
+    worker,
+    world,
+)
+from tests.worker.stage import run_until
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'onefold.db'}"
+
+
+def test_a_failed_second_page_leaves_the_tile_partial_and_its_first_page_stored(ledger, tmp_path):
+    # E13, and the seed: a page that failed ended the list, and the period counted as downloaded.
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        api.failing[1] = 10_000
+        said = settings(api, tmp_path, until="2025-10-07")
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+        halfway = coverage(ledger)
+        api.failing.clear()
+        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"], 30)
+
+    assert halfway[0].rows == 500
+    assert len(stored(said.bars)) == len(truth(api, Span(MONDAY, MONDAY + DAY)))
+
+
+def test_an_empty_page_with_a_link_does_not_end_the_tile(ledger, tmp_path):
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        api.empty_between = True
+        said = settings(api, tmp_path)
+        run_until(worker(said, ledger), lambda: all_in(ledger))
+
+    assert stored(said.bars) == truth(api, WEEKDAYS)
+
+
+def test_the_key_is_sent_again_with_every_page_and_never_in_a_url(ledger, tmp_path):
+    with world(page=100) as api:
+        api.draw(TICKER, WEEKDAYS)
+        run_until(worker(settings(api, tmp_path), ledger), lambda: all_in(ledger))
+
+    assert api.journal.of("stranger") == []
+    assert len(api.requests) > 20
+    assert not any(KEY in f"{request.path}?{request.raw_query}" for request in api.requests)
+
+
+def test_a_link_to_a_foreign_host_is_not_followed_and_the_tile_stays_partial(ledger, tmp_path):
+    with world() as api, Bars(now=lambda: NOW) as stranger:
+        api.draw(TICKER, WEEKDAYS)
+        api.links_to = stranger.url
+        said = settings(api, tmp_path, until="2025-10-07")
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
+
+    assert stranger.requests == []
+    assert coverage(ledger)[0].rows == 500
+
+
+def test_a_link_that_leads_in_a_circle_ends_and_the_tile_stays_partial(ledger, tmp_path):
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        api.circles = True
+        run_until(
+            worker(settings(api, tmp_path, until="2025-10-07"), ledger),
+            lambda: states(ledger) == ["partial"],
+        )
+
+
+def test_delayed_data_are_data(ledger, tmp_path):
+    with world() as api:
+        api.status = "DELAYED"
+        api.draw(TICKER, WEEKDAYS)
+        run_until(worker(settings(api, tmp_path), ledger), lambda: all_in(ledger))
+
+
+def test_a_status_that_is_not_known_is_no_answer(ledger, tmp_path):
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        api.status = "ERROR"
+        said = settings(api, tmp_path, until="2025-10-07")
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+
+    assert stored(said.bars) == {}
+
+
+def test_a_wrong_key_is_told_and_waits_without_using_up_attempts(ledger, tmp_path):
+    with Bars(key="another-key-9876543210", now=lambda: NOW) as api:
+        api.draw(TICKER, WEEKDAYS)
+        said = settings(api, tmp_path, until="2025-10-07")
+        run_until(worker(said, ledger), lambda: len(api.journal.of("stranger")) > 10, 30)
+
+    assert states(ledger) == ["partial"]
