@@ -93,6 +93,11 @@ class ChainTrades:
     def _wanted(self) -> list[tuple[Any, ...]]:
         return [*(("logs", one) for one in self._filters), ("newHeads",)]
 
+    @property
+    def head(self) -> int:
+        """The last block that was heard of; 0 before the first."""
+        return self._forks.number
+
     async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
         """A chain hears nothing."""
 

@@ -8,6 +8,7 @@ from onefold.worlds.demo.part import Part
 
 PARTS = {
     "whales": "onefold.worlds.demo.whales:Whales",
+    "copytrade": "onefold.worlds.demo.copytrade:Copytrade",
 }
 
 

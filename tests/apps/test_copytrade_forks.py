@@ -1,0 +1,190 @@
+"""Forks: what a fork moved is still one trade, and what it took away is retracted, once and late enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold import Ledger
+from onefold.apps.copytrade.forks import Forks, Inclusion
+from onefold.worlds.leaders import LEADERS, Deed
+from onefold.worlds.matches import MILLION, Fill
+from tests.apps.copying import Stage, settings, stage, worker
+from tests.worker.stage import run_until
+
+DEPTH = 4
+BOUGHT = Fill(LEADERS[0], str(10**70), "BUY", 100 * MILLION, 50 * MILLION)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'onefold.db'}"
+
+
+def deed(number: int) -> Deed:
+    return Deed("trade", f"0x{number:064x}", (BOUGHT,))
+
+
+def retractions(url: str) -> list[Any]:
+    """List the retractions that wait for a person."""
+    ledger = Ledger(url)
+    try:
+        found = [(key, entry) for key, entry in ledger.entries("copytrade", "parked")]
+    finally:
+        ledger.close()
+    return [entry for key, entry in found if entry.why == "by-hand"]
+
+
+class Script:
+    """Does one step after another, each when its condition holds; through when all are done."""
+
+    def __init__(self, *steps: tuple[Any, Any]) -> None:
+        self._steps = list(steps)
+
+    def __call__(self) -> bool:
+        while self._steps and self._steps[0][0]():
+            self._steps.pop(0)[1]()
+        return not self._steps
+
+
+def listening(on: Stage, one: Any) -> bool:
+    return bool(on.nodes[0].stream.connections and one.ready)
+
+
+def heard(on: Stage, one: Any) -> Any:
+    """Say that the worker has heard of the last head."""
+    source = one.pipelines[0].sources["chain"]
+    return lambda: source.head == on.chain.head.number
+
+
+@pytest.mark.parametrize("tells_removed", [True, False], ids=["removed", "head-hashes"])
+def test_a_trade_that_a_fork_took_away_is_retracted_once_after_depth_blocks(file, tells_removed):
+    with stage(nodes=[{"tells_removed": tells_removed}]) as on:
+        one = worker(settings(on, depth=DEPTH), file, ("chain",))
+        early: list[Any] = []
+        mine = on.chain.mine
+        script = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1))),
+            (on.is_through, mine),
+            (heard(on, one), lambda: on.chain.fork(2, {deed(1).transaction})),
+            *[(heard(on, one), mine)] * (DEPTH - 1),
+            (heard(on, one), lambda: early.extend(retractions(file))),
+            *[(heard(on, one), mine)] * 4,
+            (lambda: len(retractions(file)) == 1, mine),
+            (heard(on, one), lambda: None),
+        )
+        run_until(one, script, 30)
+
+    assert early == []
+    [parked] = retractions(file)
+    assert deed(1).transaction in (parked.body or "")
+    assert on.copied().total() == 1
+
+
+@pytest.mark.parametrize("tells_removed", [True, False], ids=["removed", "head-hashes"])
+def test_a_transaction_that_a_fork_moved_to_another_block_is_still_one_trade(file, tells_removed):
+    with stage(nodes=[{"tells_removed": tells_removed}]) as on:
+        one = worker(settings(on, depth=DEPTH), file, ("chain",))
+        mine = on.chain.mine
+        script = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1), deed(2))),
+            (on.is_through, mine),
+            (heard(on, one), lambda: on.chain.fork(2)),
+            *[(heard(on, one), mine)] * (2 * DEPTH + 2),
+            (heard(on, one), lambda: on.leaders.act(deed(3))),
+            (on.is_through, lambda: None),
+        )
+        run_until(one, script, 30)
+
+    assert on.copied() == on.wanted()
+    assert retractions(file) == []
+    assert one.tallies["copytrade"].total("retracted") == 0
+
+
+def test_a_worker_that_starts_again_still_notices_what_a_fork_took_away(file):
+    with stage() as on:
+        one = worker(settings(on, depth=DEPTH), file, ("chain",))
+        first = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1))), (on.is_through, lambda: None)
+        )
+        run_until(one, first, 20)
+        on.chain.fork(1, {deed(1).transaction})  # while nobody looks
+        again = worker(settings(on, depth=DEPTH), file, ("chain",))
+        mine = on.chain.mine
+        script = Script(
+            (lambda: listening(on, again), mine),
+            *[(heard(on, again), mine)] * (3 * DEPTH),
+            (lambda: len(retractions(file)) == 1, lambda: None),
+        )
+        run_until(again, script, 30)
+
+    [parked] = retractions(file)
+    assert deed(1).transaction in (parked.body or "")
+
+
+# ----- the decision, by steps
+
+
+def known(depth: int = 3) -> Forks:
+    forks = Forks(depth)
+    forks.head(10, "h10", "h9")
+    forks.include("t", 10, "h10", ({"leader": "l"},))
+    return forks
+
+
+def test_a_trade_that_is_deep_enough_and_there_is_watched_no_longer():
+    forks = known()
+    for number in (11, 12):
+        forks.head(number, f"h{number}", f"h{number - 1}")
+        assert forks.due() == []
+    forks.head(13, "h13", "h12")
+
+    assert forks.due() == ["t"]
+    assert forks.judge("t", {"blockNumber": "0xa", "blockHash": "h10"}) is None
+    assert forks.watched == {}
+
+
+def test_a_head_with_another_parent_says_that_its_block_is_gone():
+    forks = known()
+    forks.head(11, "x11", "x10")
+
+    assert forks.watched["t"].gone == 11
+
+
+def test_a_head_of_a_shorter_chain_says_so_too():
+    forks = known()
+    forks.head(9, "x9", "h8")
+
+    assert forks.watched["t"].gone == 9
+
+
+def test_a_receipt_that_is_missing_without_a_fork_is_waited_for_once_more():
+    forks = known()
+    forks.head(13, "h13", "h12")
+
+    assert forks.judge("t", None) is None
+    assert forks.due() == []
+    forks.head(16, "h16", "h15")
+    assert forks.due() == ["t"]
+    assert forks.judge("t", None) == Inclusion(10, "h10", ({"leader": "l"},), 13)
+
+
+def test_what_was_included_again_is_watched_in_its_new_place():
+    forks = known()
+    forks.remove("t", "h10")
+    forks.remove("t", "other")
+    forks.head(13, "h13", "h12")
+
+    assert forks.due() == ["t"]
+    assert forks.judge("t", {"blockNumber": "0xc", "blockHash": "h12"}) is None
+    assert forks.watched["t"] == Inclusion(12, "h12", ({"leader": "l"},))
+
+
+def test_what_is_watched_survives_as_a_text():
+    forks, again = known(), Forks(3)
+    forks.remove("t", "h10")
+    again.take(forks.text())
+
+    assert again.watched == forks.watched
