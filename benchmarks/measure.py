@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -172,6 +172,12 @@ def _ratio(row: Row, first: Row) -> float:
     return row.micros_each / first.micros_each
 
 
+def beside(row: Row, first: Row) -> Row:
+    """Set a row of another table beside the first row of this one."""
+    ratio = None if row.micros_each is None else _ratio(row, first)
+    return replace(row, ratio=ratio, target="", reached=None)
+
+
 def _missing(one: Absent) -> Row:
     return Row(one.name, note=f"not run: {one.why}")
 
@@ -213,26 +219,21 @@ def machine(folder: Path, times: int) -> dict[str, Any]:
 
 def shown(table: Table) -> str:
     """Write a table for people."""
-    lines = [
-        table.title,
-        _LINE.format("contestant", "durability", "per second", "µs each", "of cpu", "ratio", "target", ""),
-    ]
-    for row in table.rows:
-        if row.micros_each is None:
-            lines.append(f"  {row.contestant:<34} {row.note}")
-            continue
-        lines.append(_line(row))
-    return "\n".join(lines)
+    line = _LINE.replace("[durability]", str(max([14, *(len(row.durability) for row in table.rows)])))
+    heads = ("contestant", "durability", "per second", "µs each", "of cpu", "ratio", "target", "")
+    return "\n".join([table.title, line.format(*heads).rstrip(), *(_line(line, row) for row in table.rows)])
 
 
-_LINE = "  {:<34} {:<14} {:>10} {:>9} {:>8} {:>8}  {:<9} {}"
+_LINE = "  {:<34} {:<[durability]} {:>10} {:>9} {:>8} {:>8}  {:<9} {}"
 
 
-def _line(row: Row) -> str:
+def _line(line: str, row: Row) -> str:
+    if row.micros_each is None:
+        return f"  {row.contestant:<34} {row.note}"
     assert row.per_second is not None
     said = {True: "reached", False: "NOT REACHED", None: ""}[row.reached]
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
-    text = _LINE.format(
+    text = line.format(
         row.contestant,
         row.durability,
         f"{row.per_second:,.0f}",

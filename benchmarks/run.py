@@ -1,6 +1,6 @@
 """The command behind `./dev bench`: run the subjects, show their tables, write them as JSON.
 
-./dev bench ledger|worker [--quick] [--large] [--only SUBJECT] [--folder FOLDER] [--json FILE]
+./dev bench ledger|worker|stores [--quick] [--large] [--only SUBJECT] [--folder FOLDER] [--json FILE]
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _subjects(options: argparse.Namespace) -> Mapping[str, Callable[..., Iterato
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench", allow_abbrev=False, description=__doc__)
-    parser.add_argument("bench", choices=["ledger", "worker"], help="what to measure")
+    parser.add_argument("bench", choices=["ledger", "worker", "stores"], help="what to measure")
     parser.add_argument(
         "--quick", action="store_true", help="a few items each: to see that it works, not how fast"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.ledger import ours, peers
 from benchmarks.ledger.by_hand import ByHand
-from benchmarks.measure import Absent, Contestant, Row, Sizes, Table, compare, rounds_of
+from benchmarks.measure import Absent, Contestant, Sizes, Table, beside, compare, rounds_of
 
 PEERS = (peers.EXACTLY_ONCE, peers.DBOS)
 
@@ -59,22 +59,6 @@ def _batches_against(singles: Table, level: str, sizes: Sizes, folder: Path, sta
         [mine],
         rounds_of(sizes, sizes.batch, "batch"),
     )
-    table.rows += [_beside(row, table.rows[0]) for row in singles.rows if row.contestant in PEERS]
+    table.rows += [beside(row, table.rows[0]) for row in singles.rows if row.contestant in PEERS]
     table.aim_at_fastest(PEERS, 5.0)
     return table
-
-
-def _beside(row: Row, first: Row) -> Row:
-    assert first.micros_each is not None
-    ratio = row.micros_each / first.micros_each if row.micros_each is not None else None
-    return Row(
-        row.contestant,
-        row.durability,
-        row.items,
-        row.effects,
-        row.per_second,
-        row.micros_each,
-        row.processor_micros,
-        ratio,
-        note=row.note,
-    )

@@ -1,30 +1,45 @@
 """That the benchmarks measure real work: every subject runs, nobody skips, and a missing peer is named.
 
-How fast anything is must never decide a test; `./dev bench ledger` prints that for people.
+How fast anything is must never decide a test; `./dev bench` prints that for people.
 """
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.ledger.by_hand import SCOPE
 from benchmarks.measure import Absent, Contestant, Keys, Row, Skipped, Table, compare
+from benchmarks.stores.by_hand import RECEIPT, Hand, items
+from onefold import Key, Ledger
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBJECTS = {"batches", "singles", "memory", "concurrent", "overhead", "growth"}
+CONTESTED = ("postgresql", "mariadb", "redis", "mongodb", "dynamodb", "cassandra")
+PLAYERS = {"onefold", "onefold, awaited", "by hand"}
 ROW = set(Row.__dataclass_fields__)
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a quick run writes."""
-    folder = tmp_path_factory.mktemp("bench")
+    return measured(["ledger"], tmp_path_factory.mktemp("bench"), {})
+
+
+def measured(asked: list[str], folder: Path, more: dict[str, str]) -> dict[str, Any]:
+    """Make a quick run, and return what it writes."""
     file = folder / "found.json"
-    command = ["benchmarks/run.py", "ledger", "--quick", "--folder", str(folder), "--json", str(file)]
-    ended = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ["benchmarks/run.py", *asked, "--quick", "--folder", str(folder), "--json", str(file)]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ONEFOLD_")} | more
+    ended = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     assert [path for path in folder.iterdir() if path != file] == [], "files were left behind"
     result: dict[str, Any] = json.loads(file.read_text("utf-8"))
@@ -45,6 +60,10 @@ def test_a_run_says_on_what_it_was_measured(found: dict[str, Any]):
 
 
 def test_every_contestant_runs_each_effect_once_and_no_duplicate(found: dict[str, Any]):
+    must_work(found)
+
+
+def must_work(found: dict[str, Any]) -> None:
     for table, row in rows(found):
         assert set(row) == ROW
         if not row["note"].startswith("not run: "):
@@ -54,6 +73,10 @@ def test_every_contestant_runs_each_effect_once_and_no_duplicate(found: dict[str
 
 
 def test_contestants_of_one_table_have_the_same_durability(found: dict[str, Any]):
+    must_be_equally_durable(found)
+
+
+def must_be_equally_durable(found: dict[str, Any]) -> None:
     for table in found["tables"]:
         assert len({row["durability"] for row in table["rows"] if row["micros_each"]}) == 1, table["title"]
 
@@ -63,6 +86,80 @@ def test_each_table_that_has_a_target_says_whether_it_was_reached(found: dict[st
         assert (row["reached"] is None) == (not row["target"])
     aimed = {table["subject"] for table, row in rows(found) if row["target"]}
     assert aimed >= SUBJECTS - {"singles", "memory"}  # their targets are peers, which may be absent
+
+
+def on_server(store: str) -> Any:
+    return pytest.param(store, marks=pytest.mark.store(store), id=store)
+
+
+@pytest.mark.parametrize("store", [on_server(store) for store in CONTESTED])
+def test_every_contestant_on_a_server_does_its_work_and_says_how_durably(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+):
+    server = request.getfixturevalue(f"{store}_server")
+    found = measured(["stores", "--only", store], tmp_path, {f"{store.upper()}_URL": server.url})
+    must_work(found)
+    must_be_equally_durable(found)
+    assert [table["effects"] for table in found["tables"]][:6] == ["each", "none"] * 3
+    for table in found["tables"][:6]:
+        ran = {row["contestant"] for row in table["rows"] if row["micros_each"]}
+        assert ran >= ({"onefold", "by hand"} if "Batches" in table["title"] else PLAYERS), table["title"]
+        assert all(row["durability"] for row in table["rows"] if row["micros_each"])
+    aimed = {row["contestant"] for _, row in rows(found) if row["target"]}
+    assert ("by hand" in aimed) == (store in ("postgresql", "redis"))
+
+
+@pytest.mark.parametrize("store", [on_server(store) for store in CONTESTED])
+def test_what_is_written_by_hand_is_what_the_store_would_have_written(
+    store: str, request: pytest.FixtureRequest
+):
+    url = request.getfixturevalue(f"{store}_url")
+    with closing(Ledger(url)) as ledger:
+        assert ledger.look(Key(SCOPE, "a")) is None  # which also makes the tables
+        with closing(import_module(f"benchmarks.stores.by_hand_{store}").Hand(url)) as hand:
+            claims_and_settles(hand, ledger)
+
+
+def claims_and_settles(hand: Hand, ledger: Ledger) -> None:
+    single, *many = items(["a"]) + items(["b", "c"])
+    strange = single._replace(token="another's")
+    assert hand.claim_one(single)
+    assert not hand.claim_one(strange)
+    assert not hand.settle_one(strange._replace(now=0.0))
+    assert state(ledger, "a") == ("held", single.token, None)
+    assert hand.settle_one(single)
+    assert hand.claim([*many, strange]) == {item.id for item in many}
+    assert hand.claim(items(["b", "c"])) == set()
+    assert hand.settle([many[0]._replace(token="another's", now=0.0)]) == 0
+    assert hand.settle(many) == 2
+    assert [state(ledger, item.label) for item in (single, *many)] == [
+        ("done", item.token, RECEIPT) for item in (single, *many)
+    ]
+
+
+def state(ledger: Ledger, label: str) -> tuple[str, str, str | None]:
+    entry = ledger.look(Key(SCOPE, label))
+    assert entry is not None
+    return entry.state, entry.token, entry.body
+
+
+def test_a_store_without_a_server_is_said_to_be_unmeasured_and_why(tmp_path: Path):
+    found = measured(["stores", "--only", "mongodb"], tmp_path, {"MONGODB_URL": ""})
+    [table] = found["tables"]
+    assert table["title"] == "mongodb was not measured"
+    assert [row["note"] for row in table["rows"]] == [
+        "not run: MONGODB_URL is not set, and nobody starts servers: ./dev bench stores --only mongodb"
+    ]
+
+
+def test_a_server_that_cannot_be_started_is_said_to_be_so_by_its_launcher(tmp_path: Path):
+    launcher = tmp_path / "python"
+    launcher.write_text("#!/bin/sh\necho 'mongodb: it is not installed' >&2\nexit 1\n")
+    launcher.chmod(0o755)
+    (folder := tmp_path / "bench").mkdir()
+    given = {"MONGODB_URL": "", "ONEFOLD_SERVERS_PYTHON": str(launcher)}
+    [table] = measured(["stores", "--only", "mongodb"], folder, given)["tables"]
+    assert [row["note"] for row in table["rows"]] == ["not run: mongodb: it is not installed"]
 
 
 def contestant(name: str, effects: float) -> Contestant:
