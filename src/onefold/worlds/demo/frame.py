@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -247,8 +247,13 @@ class Demo:
     def _held(self) -> dict[bytes, int]:
         """Read what is held, and in which version, as any SQLite browser would."""
         file = f"file:{self.folder / 'onefold.db'}?mode=ro"
-        with closing(sqlite3.connect(file, uri=True, timeout=5)) as browser:
+        # Until the first worker is up there may be no file, and in it no table.
+        with (
+            suppress(sqlite3.OperationalError),
+            closing(sqlite3.connect(file, uri=True, timeout=5)) as browser,
+        ):
             return dict(browser.execute("SELECT id, version FROM onefold_entries WHERE state = 'held'"))
+        return {}
 
     def _mourn(self) -> None:
         """Count the kills whose claims nobody renewed or settled since: their holder died between the two."""
