@@ -8,6 +8,7 @@ from onefold.worlds.demo.part import Part
 
 PARTS = {
     "whales": "onefold.worlds.demo.whales:Whales",
+    "messages": "onefold.worlds.demo.messages:Messages",
     "copytrade": "onefold.worlds.demo.copytrade:Copytrade",
 }
 
