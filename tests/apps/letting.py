@@ -48,10 +48,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Place]:
 def make_tables(place: Place) -> list[str]:
     """Bring the tables to what they must be, and say what was done."""
     database = Database(place.url)
-    needed = statements(database)
-    migrate(database, needed)
-    database.close()
-    return needed
+    try:
+        needed = statements(database)
+        migrate(database, needed)
+        return needed
+    finally:
+        database.close()
 
 
 def sites(url: str) -> dict[str, Site]:
@@ -135,7 +137,8 @@ def add_raw(
     [[number]] = place.run("SELECT id FROM sources WHERE name = ?", source)
     text = row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)
     [[raw_id]] = place.run(
-        "INSERT INTO listings_raw (source_id, source_item_id, raw_json, fetched_at) VALUES (?, ?, ?, ?) RETURNING id",
+        "INSERT INTO listings_raw (source_id, source_item_id, raw_json, fetched_at) "
+        "VALUES (?, ?, ?, ?) RETURNING id",
         *(number, item, text, fetched),
     )
     return int(raw_id)

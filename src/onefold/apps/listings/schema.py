@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onefold.core.errors import Misconfigured
+from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.tables import Database, Kind
 from onefold.tables.migration import NOW, TYPES, Columns, conversion, index, migration
 from onefold.tables.names import checked, listed, quoted
@@ -107,6 +107,12 @@ TIMES = {
 }
 """The times that are compared: of two forms, a whole day would stand in the wrong place."""
 
+WRONG_INDEX = "idx_listings_raw_processed"
+"""The seed's, on the mark itself, which is NULL in all its rows: it serves no order."""
+
+CAST = {"sqlite": "", "postgresql": "::timestamptz", "mariadb": ""}
+"""What makes a time of a text, where a table that was there holds texts."""
+
 OURS = "____-__-__T__:__:__.______Z"
 
 There = Mapping[str, Mapping[str, str]]
@@ -150,12 +156,15 @@ def _needed(database: Database, connection: Any, there: There) -> list[str]:
     needed = [created(kind, table) for table in TABLES if table not in there]
     if "listings_raw" in there and "version" not in there["listings_raw"]:
         needed += _versions(database, connection, there["listings_raw"])
+    known = _indexes(database, connection)
+    if WRONG_INDEX in known:
+        needed.insert(0, f"DROP INDEX {WRONG_INDEX}")
     needed += _columns(kind, there)
     needed += _conversions(database, connection, there)
     needed += _queue(kind, there.get("listings_raw"))
     if "listings" in there and "noticed_at" not in there["listings"]:
-        needed.append("UPDATE listings SET noticed_at = ingested_at WHERE noticed_at IS NULL")
-    known = _indexes(database, connection)
+        noticed = f"ingested_at{CAST[kind]}"
+        needed.append(f"UPDATE listings SET noticed_at = {noticed} WHERE noticed_at IS NULL")
     return needed + [sql for name, sql in indexes(kind).items() if name not in known]
 
 
@@ -199,7 +208,7 @@ def _indexes(database: Database, connection: Any) -> set[str]:
 def _versions(database: Database, connection: Any, there: Mapping[str, str]) -> list[str]:
     """Let an item stand in `listings_raw` more than once: the seed's unique key ignored every new price."""
     if database.kind == "sqlite":
-        return _rebuilt(there)
+        return _rebuilt(there, _attached(database, connection))
     sql = (
         "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass('listings_raw') AND contype = 'u' "
         "ORDER BY conname"
@@ -211,7 +220,16 @@ def _versions(database: Database, connection: Any, there: Mapping[str, str]) -> 
     ]
 
 
-def _rebuilt(there: Mapping[str, str]) -> list[str]:
+def _attached(database: Database, connection: Any) -> list[str]:
+    """Return the statements that made the indexes and triggers of the old table: they go with it."""
+    sql = (
+        "SELECT sql FROM sqlite_master WHERE tbl_name = 'listings_raw' AND sql IS NOT NULL "
+        "AND type IN ('index', 'trigger') AND name <> ? ORDER BY name"
+    )
+    return [str(made) for [made] in database.run(connection, sql, [WRONG_INDEX])[1]]
+
+
+def _rebuilt(there: Mapping[str, str], attached: list[str]) -> list[str]:
     """SQLite cannot take a constraint off: the table is written anew, with all its rows and columns."""
     new = "listings_raw_new"
     extra = {name: declared for name, declared in there.items() if name not in TABLES["listings_raw"]}
@@ -225,6 +243,7 @@ def _rebuilt(there: Mapping[str, str]) -> list[str]:
         f"INSERT INTO {new} ({names}) SELECT {names} FROM listings_raw",
         "DROP TABLE listings_raw",
         f"ALTER TABLE {new} RENAME TO listings_raw",
+        *attached,
     ]
 
 
@@ -255,10 +274,7 @@ def _queue(kind: Kind, there: Mapping[str, str] | None) -> list[str]:
     # The rebuilt table of SQLite has them all.
     has = TABLES["listings_raw"] if kind == "sqlite" and "version" not in there else there
     added = [one for one in migration(kind, "listings_raw", QUEUE, has) if one.startswith("ALTER")]
-    return [*added, *([backfill(kind)] if "processed_at" not in there else []), *WRONG_INDEX]
-
-
-WRONG_INDEX = ["DROP INDEX IF EXISTS idx_listings_raw_processed"]
+    return [*added, *([backfill(kind)] if "processed_at" not in there else [])]
 
 
 def backfill(kind: Kind) -> str:
@@ -270,7 +286,8 @@ def backfill(kind: Kind) -> str:
     return (
         f"UPDATE listings_raw SET processed_at = {NOW[kind]} WHERE processed_at IS NULL AND EXISTS ("
         "SELECT 1 FROM listings AS l WHERE l.source_id = listings_raw.source_id "
-        "AND l.source_item_id = listings_raw.source_item_id AND l.ingested_at > listings_raw.fetched_at)"
+        "AND l.source_item_id = listings_raw.source_item_id "
+        f"AND l.ingested_at{CAST[kind]} > listings_raw.fetched_at{CAST[kind]})"
     )
 
 
@@ -296,4 +313,12 @@ def migrate(database: Database, needed: list[str]) -> None:
     """Run the statements, all or none."""
     with database.transaction() as connection:
         for statement in needed:
-            database.run(connection, statement)
+            try:
+                database.run(connection, statement)
+            except OnefoldError:
+                raise
+            except Exception as error:  # whatever the database says about its own rows
+                raise Misconfigured(
+                    f"the tables could not be brought to what they must be, and nothing was changed: {error} "
+                    f"(in: {statement})"
+                ) from error
