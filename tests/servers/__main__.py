@@ -15,7 +15,7 @@ import apsw
 
 from tests.servers.recipes import RECIPES
 from tests.servers.server import Missing, NotReady, running
-from tests.stores_tested import has_landed
+from tests.stores_tested import STORES, has_landed
 
 BUILT_IN = {"memory": "-", "sqlite": apsw.sqlite_lib_version()}
 
@@ -49,14 +49,19 @@ def divided(args: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 def listed(names: Sequence[str]) -> int:
     missing = 0
     for name in names:
-        note = "" if has_landed(name) else " (its store has not landed)"
         try:
             words = "  ".join(columns(name))
         except (Missing, NotReady) as error:
             words = f"missing: {error}"
             missing += 1
-        print(f"{name:<12}{words}{note}", flush=True)
+        print(f"{name:<12}{words}{note(name)}", flush=True)
     return 1 if missing and os.environ.get("CI") == "true" else 0
+
+
+def note(name: str) -> str:
+    if name not in STORES:
+        return " (no store)"
+    return "" if has_landed(name) else " (its store has not landed)"
 
 
 def columns(name: str) -> Iterator[str]:

@@ -60,6 +60,7 @@ dynamodb_server, dynamodb_url = for_the_run("dynamodb"), for_one_test("dynamodb"
 mongodb_server, mongodb_url = for_the_run("mongodb"), for_one_test("mongodb")
 mariadb_server, mariadb_url = for_the_run("mariadb"), for_one_test("mariadb")
 cassandra_server, cassandra_url = for_the_run("cassandra"), for_one_test("cassandra")
+anvil_server, anvil_url = for_the_run("anvil"), for_one_test("anvil")
 
 
 @pytest.fixture

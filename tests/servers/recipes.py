@@ -1,5 +1,6 @@
 """The servers that tests can have, by name, in the order in which they are worth having."""
 
+from tests.servers.anvil import Anvil
 from tests.servers.cassandra import Cassandra
 from tests.servers.dynamodb import Dynamodb
 from tests.servers.mariadb import Mariadb
@@ -11,5 +12,6 @@ from tests.servers.server import Recipe
 __all__ = ["RECIPES"]
 
 RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe for recipe in (Postgresql(), Redis(), Dynamodb(), Mongodb(), Mariadb(), Cassandra())
+    recipe.name: recipe
+    for recipe in (Postgresql(), Redis(), Dynamodb(), Mongodb(), Mariadb(), Cassandra(), Anvil())
 }

@@ -1,6 +1,7 @@
-"""Every server that tests can have starts, answers, keeps what it acknowledged through a kill, and ends."""
+"""Every server that tests can have starts, answers and ends; one for a store keeps what it acknowledged."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,17 @@ from tests.servers.fixtures import OwnServer
 from tests.servers.notes import NOTES
 from tests.servers.recipes import RECIPES
 from tests.servers.server import Given, Launched, Missing, NotReady, running
+from tests.stores_tested import STORES
 
-each_server = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in RECIPES]
-)
+
+def each(names: Iterable[str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+    )
+
+
+each_server = each(RECIPES)
+each_store = each(name for name in RECIPES if name in STORES)
 
 
 def launched(own_server: OwnServer, name: str) -> Launched:
@@ -22,7 +30,7 @@ def launched(own_server: OwnServer, name: str) -> Launched:
     return server
 
 
-@each_server
+@each_store
 @pytest.mark.timeout(300)
 def test_what_a_server_acknowledged_outlives_a_kill_and_a_stop_on_the_same_folder_and_port(own_server, name):
     server = launched(own_server, name)
@@ -60,7 +68,7 @@ def answers(name: str, url: str) -> bool:
     return True
 
 
-@each_server
+@each_store
 def test_places_are_apart_and_gone_afterwards(request, name):
     server = request.getfixturevalue(f"{name}_server")
     with server.place() as one, server.place() as other:
