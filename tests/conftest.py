@@ -1,10 +1,16 @@
 """What holds for every test: the option --slow, the closing line about stores, and the servers' fixtures."""
 
 import pytest
+from hypothesis import settings
 
 from tests.stores_tested import StoresTested
 
 pytest_plugins = ["tests.servers.fixtures", "tests.servers.cassandra_guarded"]
+
+
+# How fast an example is says something of the machine, and must not decide a test.
+settings.register_profile("onefold", deadline=None)
+settings.load_profile("onefold")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,7 @@ import pytest
 from onefold.core.audit import LIMIT, acts, note
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
 from onefold.core.entry import UNKNOWN, Change, Entry, Reply, Seen
-from onefold.core.errors import Misconfigured, Unreachable
+from onefold.core.errors import Locked, Misconfigured, Unreachable
 from onefold.core.key import Key
 from onefold.core.operate import resolve, retry
 from onefold.core.protocol import (
@@ -58,6 +58,8 @@ class World:
         what = self.script.get(len(self.swaps), "")
         if what == "refuse":
             raise Unreachable("refused")
+        if what == "lock":
+            raise Locked("somebody else writes")
         if what == "lose-request":
             return [UNKNOWN] * len(changes)
         replies = self.memory.swap(changes)
@@ -216,11 +218,30 @@ def test_a_cancelled_settle_is_said_once_more_before_it_goes():
     assert (world.entry().state, len(world.swaps)) == ("done", 2)
 
 
-def test_a_refused_settle_is_not_said_again():
-    world = World(at_1="refuse")
+def test_a_settle_is_said_again_while_the_store_is_away_for_a_moment():
+    world = World(at_1="refuse", at_2="refuse")
+    hold = world.hold()
+
+    [answer] = world.run(end([(hold, Ending("returned", "1"), TERMS)]))
+
+    assert (answer.state, len(world.swaps)) == ("settled", 3)
+
+
+def test_a_settle_is_given_up_when_the_store_stays_away():
+    world = World(**{f"at_{number}": "refuse" for number in range(1, TRIES + 1)})
     hold = world.hold()
 
     with pytest.raises(Unreachable):
+        world.run(end([(hold, Ending("returned", "1"), TERMS)]))
+
+    assert len(world.swaps) == TRIES
+
+
+def test_a_settle_behind_a_lock_is_not_said_again():
+    world = World(at_1="lock")
+    hold = world.hold()
+
+    with pytest.raises(Locked):
         world.run(end([(hold, Ending("returned", "1"), TERMS)]))
 
     assert len(world.swaps) == 1

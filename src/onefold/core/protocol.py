@@ -14,7 +14,7 @@ from typing import cast
 from onefold.core import claims
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
 from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Seen, Why
-from onefold.core.errors import Misconfigured, Unreachable
+from onefold.core.errors import Locked, Misconfigured, Unreachable
 from onefold.core.flow import Flow, get, now, scan, sleep, swap
 from onefold.core.key import Key
 from onefold.core.terms import Seconds, Terms
@@ -227,13 +227,29 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
 
     first = [claims.end(hold, hold.entry, ending, terms) for hold, ending, terms in endings]
     try:
-        return await _ask_or_answer(first, judge, leases=False)
+        return await _ask_patiently(first, judge)
     except (GeneratorExit, Unreachable):
         raise
     except BaseException:
         # Cancelled while saying how it ended: say it once more before going.
         await _ask_or_answer(first, judge, leases=False)
         raise
+
+
+async def _ask_patiently(first: Sequence[Change | Answer], judge: Judge) -> list[Answer]:
+    """Ask again for a while where the store is away: what is to be said has happened already.
+
+    A lock that another holds is no absence; whoever waits for it knows better how long.
+    """
+    tried = 1
+    while True:
+        try:
+            return await _ask_or_answer(first, judge, leases=False)
+        except Unreachable as error:
+            if tried == TRIES or isinstance(error, Locked):
+                raise
+        await sleep(PAUSE * 2**tried)
+        tried += 1
 
 
 def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge, leases: bool) -> Flow[list[Answer]]:
