@@ -6,6 +6,7 @@ What is sent was stored before, and every attempt repeats it. Limits are counted
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from onefold.apps.copytrade.trades import Trade, trade
 from onefold.core.claims import Happened
 from onefold.core.documents import load, named, save
 from onefold.core.entry import Effect
-from onefold.core.errors import Rejected
+from onefold.core.errors import Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.ports import Claim
 from onefold.core.record import Record
@@ -29,6 +30,10 @@ from onefold.core.terms import Seconds
 from onefold.worker.settings import Live, Setting
 
 EVERYBODY = "*"
+
+GAMMA_PATIENCE = 5.0
+"""Seconds that a look-up of a market may take before the trade is left to the other source."""
+
 Rules = dict[str, Rule]
 
 
@@ -56,6 +61,7 @@ class Copies:
         self._tick = tick
         self._max_age = max_age
         self._clock = clock
+        self._turn = asyncio.Lock()
 
     # ----- before
 
@@ -77,10 +83,19 @@ class Copies:
         return await self._request(claim.key, one, planned, rule)
 
     async def _market(self, one: Trade) -> tuple[Decimal, bool]:
-        """Find the tick of a trade's market. A list tells the market itself; the chain must ask for it."""
-        if one.condition:
-            return self._tick, False
-        market = await self._markets.one(one.asset)
+        """Find the tick of a trade's market, and whether it is closed.
+
+        The chain does not know markets, so its trade waits for Gamma; a list does, so its trade need not.
+        """
+        try:
+            async with asyncio.timeout(GAMMA_PATIENCE):
+                market = await self._markets.one(one.asset)
+        except Exception as error:
+            if one.condition:
+                return self._tick, False
+            raise Refused(
+                f"nothing is known of the market of {'/'.join(one.parts)}: {error!r:.200}"
+            ) from None
         return market.tick or self._tick, market.closed
 
     async def _set_aside(self, one: Trade, order: str, planned: Order, rule: Rule) -> Order | Skip:
@@ -155,7 +170,7 @@ class Copies:
                 stands, order["client_id"], loss, one.side == "BUY", tuple(request["limits"])
             )
             said[:] = [counted] if isinstance(counted, str) else []
-            return None if said else counted
+            return None if said or counted == stands else counted
 
         await self._changed(day_key(one, request), change)
         return said[0] if said else None
@@ -179,7 +194,9 @@ class Copies:
         await self._changed(held_key(one), lambda held: book.let_go(held, request["order"]["client_id"]))
 
     async def _changed(self, key: Key, change: Callable[[Any], Any]) -> Mapping[str, Any] | None:
-        document = await self._live.ask(save(key, token_hex(16), change))
+        """Change a text of the book. Across workers the swap is what holds; the lock only spares rounds."""
+        async with self._turn:
+            document = await self._live.ask(save(key, token_hex(16), change))
         return document.value if document else None
 
 
