@@ -10,6 +10,7 @@ PARTS = {
     "whales": "onefold.worlds.demo.whales:Whales",
     "messages": "onefold.worlds.demo.messages:Messages",
     "copytrade": "onefold.worlds.demo.copytrade:Copytrade",
+    "candles": "onefold.worlds.demo.candles:Candles",
 }
 
 
