@@ -28,11 +28,7 @@ from tests.apps.messaging import STORES, by_mail, delivered, dropped, node, park
 from tests.worker.stage import until
 
 
-@pytest.fixture(
-    params=[
-        name if name == "sqlite" else pytest.param(name, marks=pytest.mark.store(name)) for name in STORES
-    ]
-)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.store(name)) for name in STORES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'onefold.db'}"

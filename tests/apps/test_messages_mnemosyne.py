@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from onefold import Busy, Key, Ledger, Parked, Refused, Terms
 from onefold.core.claims import Bid
 from onefold.core.entry import Effect
-from onefold.core.errors import LostClaim
+from onefold.core.errors import LostClaim, Unreachable
 from onefold.core.ports import Store
 from onefold.core.protocol import claim
 from onefold.drive import Ports, run
@@ -112,15 +113,15 @@ def protected(ledger: Ledger, sending: Sending, **how: Any) -> Callable[[str, st
 
 
 def all_at_once(nodes: list[Ledger], sending: Sending, **how: Any) -> list[Any]:
-    """Let a hundred callers on all nodes ask for the same signal; what was raised is given back, too."""
+    """Let a hundred callers on all nodes ask for the same signal."""
     start = threading.Barrier(CALLERS)
 
     def ask(send: Callable[[str, str], Any]) -> Any:
         start.wait(30)
-        try:
-            return send("p", "s")
-        except Busy as busy:
-            return busy
+        for _ in range(10):
+            with suppress(Unreachable):  # a herd may be too much for a small server: nothing ran, ask again
+                return send("p", "s")
+        return "never answered"
 
     sends = [protected(node, sending, **how) for node in nodes]
     turns = [send for send, _ in zip(cycle(sends), range(CALLERS), strict=False)]

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 
 from onefold import Key, Ledger, Parked
-from onefold.apps.messages.moving import Signal, Terms, exported, items, main, memory, moment, move_in, signal
+from onefold.apps.messages.moving import Signal, Terms, exported, items, main, memory, move_in, signal
 from onefold.core.errors import Misconfigured
 from onefold.stores.dynamodb.address import address
+from onefold.worker.moving import moment
 from onefold.worlds.smtp import SmtpWorld
 from tests.apps.messaging import by_mail, delivered, node, write
 
@@ -69,17 +71,19 @@ EXPIRED = typed("expired", startedAt=MS - 99_000, expiresOn=int(NOW) - 60)
         ("2023-11-14T22:13:20Z", NOW),
         ("2023-11-14T23:13:20+01:00", NOW),
         ("2023-11-14T22:13:20.500", NOW + 0.5),
+        (datetime.fromtimestamp(NOW, UTC), NOW),
+        (datetime.fromtimestamp(NOW, UTC).replace(tzinfo=None), NOW),
         (None, None),
     ],
 )
 def test_seconds_milliseconds_and_iso_texts_are_told_apart(value, at):
-    assert moment(value, "startedAt", "s1") == at
+    assert moment(value, "startedAt") == at
 
 
 @pytest.mark.parametrize("value", ["soon", "", -1, 0, "NaN", "T", True, [1]])
 def test_what_is_no_time_is_refused_by_name(value):
-    with pytest.raises(Misconfigured, match="startedAt of the signal 's1' is"):
-        moment(value, "startedAt", "s1")
+    with pytest.raises(Misconfigured, match=r"startedAt of the signal 's1' is .*: that is no time"):
+        signal({"id": "s1", "processorId": "p", "startedAt": value})
 
 
 def test_items_of_every_version_of_the_table_are_read():

@@ -10,6 +10,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +21,7 @@ from onefold.core.entry import Change, Effect, Entry, Seen
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.core.flow import get
 from onefold.core.key import Key
+from onefold.core.ports import Store
 from onefold.core.protocol import ask
 from onefold.core.terms import Seconds, Terms
 from onefold.drive import Ports, run
@@ -47,10 +50,39 @@ class Memory(NamedTuple):
     """What the other system says about it, for whoever has to decide."""
 
 
+MILLISECONDS = Decimal(10) ** 11
+"""Numbers from here on are milliseconds since 1970, smaller ones are seconds: 1973 parts the two."""
+
+
+def moment(value: Any, what: str) -> float | None:
+    """Read a time that another system wrote: a datetime, seconds or milliseconds since 1970, or ISO text.
+
+    Without a zone it is in UTC. None stays None; `what` names it, if it is no time.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str) and "T" in value:
+            value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+        number = Decimal(str(value))
+        if number > 0:
+            return float(number / 1000 if number >= MILLISECONDS else number)
+    except (ValueError, InvalidOperation):
+        pass
+    raise Misconfigured(f"{what} is {value!r:.60}: that is no time")
+
+
+def store_at(url: str | None = None) -> Store:
+    """Open the store that a URL names, or the one that `onefold run` would take."""
+    return connect(locate(url).url)
+
+
 def move(memories: Iterable[Memory], store: str | None = None) -> Counter[Became]:
     """Write memories into the store that a URL names; count what became of them."""
     became: Counter[Became] = Counter()
-    with closing(connect(locate(store).url)) as opened:
+    with closing(store_at(store)) as opened:
         for batch in _batches(memories):
             once = {memory.key.id: memory for memory in reversed(batch)}
             became.update(run(write(list(once.values())), Ports(opened)))

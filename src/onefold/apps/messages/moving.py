@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -26,10 +26,7 @@ from onefold.core.entry import BODY_LIMIT, Effect
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
-from onefold.worker.moving import Memory, dynamodb_items, move
-
-MILLISECONDS = Decimal(10) ** 11
-"""Numbers from here on are milliseconds since 1970, smaller ones are seconds: 1973 parts the two."""
+from onefold.worker.moving import Memory, dynamodb_items, moment, move
 
 WORDS = ("done", "in-doubt", "free", "known", "forgotten")
 
@@ -65,31 +62,19 @@ def signal(item: Mapping[str, Any]) -> Signal:
     fields = {name: _plain(value) for name, value in item.items()} if _is_typed(item) else dict(item)
     name = _text(fields, "id")
     processor = _text(fields, "processorId" if "processorId" in fields else "contextId")
-    started = moment(fields.get("startedAt"), "startedAt", name)
+    started = _moment(fields, "startedAt")
     is_completed = any(field in fields for field in COMPLETED)
-    completed = moment(fields.get("completedAt"), "completedAt", name)
+    completed = _moment(fields, "completedAt")
     if is_completed and completed is None:
         completed = started
     if started is None and completed is None:
         raise Misconfigured(f"the signal {name!r:.80} was neither started nor completed: it is no such item")
-    expires = moment(fields.get("expiresOn"), "expiresOn", name)
+    expires = _moment(fields, "expiresOn")
     return Signal(name, processor, started, completed, expires, fields.get("result"))
 
 
-def moment(value: Any, field: str, name: str) -> float | None:
-    """Read a time: seconds or milliseconds since 1970, or ISO text, as the versions of the table have it."""
-    if value is None:
-        return None
-    try:
-        if isinstance(value, str) and "T" in value:
-            at = datetime.fromisoformat(value)
-            return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-        number = Decimal(str(value))
-        if number > 0:
-            return float(number / 1000 if number >= MILLISECONDS else number)
-    except (ValueError, InvalidOperation):
-        pass
-    raise Misconfigured(f"{field} of the signal {name!r:.80} is {value!r:.60}: that is no time")
+def _moment(fields: Mapping[str, Any], field: str) -> float | None:
+    return moment(fields.get(field), f"{field} of the signal {fields['id']!r:.80}")
 
 
 def _text(fields: Mapping[str, Any], field: str) -> str:

@@ -1,0 +1,207 @@
+"""The seed's own words over a ledger: kept where they were right, corrected where they were not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold import Busy, Parked
+from onefold.apps.whales.filters import Subscriber
+from onefold.apps.whales.seed import TradeMarker, Trades, move_in
+from onefold.core.errors import Misconfigured
+from onefold.stores.memory import MemoryStore
+from onefold.testing.clock import FakeClock
+from onefold.worlds.chat import ChatWorld
+from onefold.worlds.polymarket import Polymarket
+from tests.apps.test_whales import ROW, settings, transactions, worker
+from tests.worker.stage import run_until
+
+
+def row(**change: Any) -> dict[str, Any]:
+    return {**ROW, "timestamp": int(time.time()), **change}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'onefold.db'}"
+
+
+@pytest.fixture
+def trades(url: str) -> Iterator[Trades]:
+    made = Trades(url)
+    yield made
+    made.close()
+
+
+def test_a_trade_that_was_marked_is_processed_and_only_the_first_mark_says_so(trades):
+    trade = row()
+
+    assert not trades.is_trade_processed(trade)
+    assert trades.mark_trade_as_processed(trade)
+    assert trades.is_trade_processed(trade)
+    assert not trades.mark_trade_as_processed(trade)
+
+
+def test_of_many_who_mark_one_trade_at_once_one_hears_that_it_was_the_first(url):
+    trade, workers = row(), [Trades(url) for _ in range(4)]
+
+    def mark(number: int) -> bool:
+        while True:
+            with suppress(Busy):
+                return workers[number % 4].mark_trade_as_processed(trade)
+
+    with ThreadPoolExecutor(16) as threads:
+        firsts = list(threads.map(mark, range(40)))
+    for one in workers:
+        one.close()
+
+    assert sum(firsts) == 1
+
+
+def test_a_trade_that_was_only_begun_is_not_processed_and_a_crash_does_not_lose_it(trades):
+    trade = row()
+
+    def crash() -> None:
+        with trades.processing(trade) as claim:
+            assert claim.won
+            assert not trades.is_trade_processed(trade)
+            raise RuntimeError("the worker dies")
+
+    with pytest.raises(RuntimeError):
+        crash()
+    assert not trades.is_trade_processed(trade)
+    with pytest.raises(Parked, match="in-doubt"):
+        trades.mark_trade_as_processed(trade)
+
+
+def test_a_second_fill_of_one_transaction_is_another_trade(trades):
+    trades.mark_trade_as_processed(row(asset="1" * 70))
+
+    assert not trades.is_trade_processed(row(asset="2" * 70))
+    assert not trades.is_trade_processed(row(asset="1" * 70, side="SELL"))
+
+
+def test_what_is_forgotten_is_not_processed_though_nobody_purged_it(tmp_path):
+    clock = FakeClock(time.time() - 3600)
+    store = MemoryStore(clock)
+    trades = Trades(store, keep="15m")
+    with trades.processing({**ROW, "timestamp": int(time.time())}):
+        pass
+
+    [seen] = store.get([key for key, _ in store.scan(None, ("done",), False, None, 10)[0]])
+    assert seen.entry is not None, "it stands there still"
+    assert not trades.is_trade_processed({**ROW, "timestamp": int(time.time())})
+
+
+def test_a_trade_older_than_what_is_remembered_is_set_aside_and_not_done_again(trades):
+    old = row(timestamp=int(time.time()) - 9 * 86400)
+
+    with pytest.raises(Parked, match="beyond-memory"):
+        trades.mark_trade_as_processed(old)
+
+
+def test_a_cursor_moves_on_and_never_back_whoever_saves_it(url):
+    first, second = Trades(url), Trades(url)
+    assert first.load_cursor() is None
+
+    assert first.save_cursor(TradeMarker(200, "0xb")) == TradeMarker(200, "0xb")
+    assert second.save_cursor(TradeMarker(100, "0xa")) == TradeMarker(200, "0xb")
+    assert second.save_cursor(TradeMarker(300, "0xc")) == TradeMarker(300, "0xc")
+    assert first.load_cursor() == TradeMarker(300, "0xc")
+    first.close()
+    second.close()
+
+
+def test_a_cursor_in_milliseconds_is_the_same_as_one_in_seconds(trades):
+    trades.save_cursor(TradeMarker(1_700_000_000_500))
+
+    assert trades.load_cursor() == TradeMarker(1_700_000_000)
+    assert trades.save_cursor(TradeMarker(1_700_000_001)).timestamp == 1_700_000_001
+
+
+# ----- moving over
+
+
+def marked(transaction: str, ago: float = 60.0) -> dict[str, Any]:
+    when = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=ago)
+    # The seed forgot after fifteen minutes; what its database had not purged yet still proves what was done.
+    return {"txHash": transaction, "processedAt": when, "expiresAt": when + timedelta(minutes=15)}
+
+
+def test_what_the_seed_marked_is_processed_and_moving_again_changes_nothing(url, trades):
+    documents = [marked("0xAB"), marked("0xCD", ago=3600), marked("0xEF", ago=9 * 86400)]
+
+    assert move_in(documents, store=url) == {"done": 2, "forgotten": 1}
+    assert move_in(documents, store=url) == {"known": 2, "forgotten": 1}
+    assert trades.is_trade_processed(row(transactionHash="0xab", asset="2" * 70))
+    assert trades.is_trade_processed(row(transactionHash="0xCD"))
+    assert not trades.is_trade_processed(row(transactionHash="0xEF"))
+
+
+@pytest.mark.parametrize(
+    ("documents", "cursors", "says"),
+    [
+        ([{"hash": "0x1"}], [], "no txHash, but hash: is it processedTrades"),
+        ([{"txHash": "0x1"}], [], "neither processedAt nor createdAt"),
+        ([{"txHash": "0x1", "processedAt": "once"}], [], "processedAt is 'once'"),
+        ([], [{"_id": "whale_worker_global"}], "no lastProcessedTimestamp"),
+    ],
+)
+def test_a_document_that_is_none_of_the_seeds_is_refused(url, documents, cursors, says):
+    with pytest.raises(Misconfigured, match=says):
+        move_in(documents, cursors, url)
+
+
+def test_the_app_goes_on_where_the_seed_was_and_tells_nothing_twice(url):
+    everyone = (Subscriber(chat="all"), Subscriber(chat="new"))
+    now = int(time.time())
+    with Polymarket() as data, ChatWorld() as chat:
+        old = data.draw(1, 6, now - 60)
+        data.happen(*old)
+        reached = old[3]["timestamp"] = max(one["timestamp"] for one in old[:4])
+        rows = [{**one} for one in old]
+        cursor = {"_id": "whale_worker_global", "lastProcessedTimestamp": reached * 1000}
+        told = {one["transactionHash"] for one in old[:4]}
+        move_in([marked(one) for one in told], [cursor], url, rows=rows, chats=["all"])
+        again = move_in([marked(one) for one in told], [cursor], url, rows=rows, chats=["all"])
+        left = [one for one in old if one["transactionHash"] not in told and one["timestamp"] >= reached]
+        fresh = data.draw(2, 5, now)
+        data.happen(*fresh)
+        expected = len(left) + len(fresh)
+        run_until(worker(settings(data, chat, *everyone), url), lambda: chats(chat, "all") == expected)
+
+    assert set(again) == {"known"}
+    assert not told & {one for who, one in transactions(chat) if who == "all"}
+    assert chats(chat, "new") > expected, (
+        "whoever was not told by the seed hears of what the feed still shows"
+    )
+
+
+def chats(chat: ChatWorld, name: str) -> int:
+    return sum(times for (who, _), times in transactions(chat).items() if who == name)
+
+
+@pytest.mark.store("mongodb")
+def test_the_collections_of_the_seed_are_read_from_mongodb(mongodb_url, url, trades):
+    import pymongo
+
+    client: Any = pymongo.MongoClient(mongodb_url)
+    database = client.get_default_database()
+    database.processedTrades.insert_many([marked("0xAB"), marked("0xCD")])
+    database.whaleAlertCursors.insert_one(
+        {"_id": "whale_worker_global", "lastProcessedTimestamp": 1_700_000_000, "lastProcessedTxhash": "0xAB"}
+    )
+    try:
+        became = move_in(database.processedTrades.find(), database.whaleAlertCursors.find(), url)
+    finally:
+        client.close()
+
+    assert became == {"done": 2, "cursor": 1}
+    assert trades.is_trade_processed(row(transactionHash="0xcd"))
