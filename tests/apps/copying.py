@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from onefold import Ledger
 from onefold.apps.copytrade import Settings, pipelines
 from onefold.apps.copytrade.sizing import Rule
 from onefold.core.terms import Terms
@@ -106,3 +107,25 @@ def run(on: Stage, store: Any, only: Sequence[str] = (), seconds: float = 20, **
     one = worker(settings(on, **more), store, only)
     run_until(one, on.is_through, seconds)
     return one
+
+
+def retractions(url: str) -> list[Any]:
+    """List the retractions that wait for a person."""
+    ledger = Ledger(url)
+    try:
+        found = [(key, entry) for key, entry in ledger.entries("copytrade", "parked")]
+    finally:
+        ledger.close()
+    return [entry for key, entry in found if entry.why == "by-hand"]
+
+
+class Script:
+    """Does one step after another, each when its condition holds; through when all are done."""
+
+    def __init__(self, *steps: tuple[Any, Any]) -> None:
+        self._steps = list(steps)
+
+    def __call__(self) -> bool:
+        while self._steps and self._steps[0][0]():
+            self._steps.pop(0)[1]()
+        return not self._steps

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from onefold import Ledger
 from onefold.apps.copytrade.forks import Forks, Inclusion
 from onefold.worlds.leaders import LEADERS, Deed
 from onefold.worlds.matches import MILLION, Fill
-from tests.apps.copying import Stage, settings, stage, worker
+from tests.apps.copying import Script, Stage, retractions, settings, stage, worker
 from tests.worker.stage import run_until
 
 DEPTH = 4
@@ -25,28 +24,6 @@ def file(tmp_path: Path) -> str:
 
 def deed(number: int) -> Deed:
     return Deed("trade", f"0x{number:064x}", (BOUGHT,))
-
-
-def retractions(url: str) -> list[Any]:
-    """List the retractions that wait for a person."""
-    ledger = Ledger(url)
-    try:
-        found = [(key, entry) for key, entry in ledger.entries("copytrade", "parked")]
-    finally:
-        ledger.close()
-    return [entry for key, entry in found if entry.why == "by-hand"]
-
-
-class Script:
-    """Does one step after another, each when its condition holds; through when all are done."""
-
-    def __init__(self, *steps: tuple[Any, Any]) -> None:
-        self._steps = list(steps)
-
-    def __call__(self) -> bool:
-        while self._steps and self._steps[0][0]():
-            self._steps.pop(0)[1]()
-        return not self._steps
 
 
 def listening(on: Stage, one: Any) -> bool:
