@@ -83,8 +83,8 @@ def made(said: Settings, *names: str) -> list[Pipeline]:
     return [one for one in found if not names or one.name.removeprefix("listings.") in names]
 
 
-def worker(said: Settings, place: Place, *names: str) -> Worker:
-    return Worker(made(said, *names), store=place.url, grace=5)
+def worker(said: Settings, place: Place, *names: str, once: bool = False) -> Worker:
+    return Worker(made(said, *names), store=place.url, grace=5, once=once)
 
 
 def watch(place: Place, name: str, **limits: Any) -> None:
