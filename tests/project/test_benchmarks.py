@@ -92,6 +92,7 @@ def on_server(store: str) -> Any:
     return pytest.param(store, marks=pytest.mark.store(store), id=store)
 
 
+@pytest.mark.timeout(300)  # seconds on a quiet machine; some servers need milliseconds for each key
 @pytest.mark.parametrize("store", [on_server(store) for store in CONTESTED])
 def test_every_contestant_on_a_server_does_its_work_and_says_how_durably(
     store: str, request: pytest.FixtureRequest, tmp_path: Path
