@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,21 @@ def truth(world: Bars, span: Span, frame: str = "1m", symbol: str = EUR) -> Valu
     return {
         (symbol, frame, row["t"]): tuple(float(row[one]) for one in ("o", "h", "l", "c", "v")) for row in rows
     }
+
+
+def calmly(condition: Callable[[], bool], seconds: float = 0.2) -> Callable[[], bool]:
+    """Ask for a condition now and then: each look opens a connection, and would take the worker's time."""
+    next_look = 0.0
+
+    def looked() -> bool:
+        nonlocal next_look
+        if time.monotonic() < next_look:
+            return False
+        found = condition()
+        next_look = time.monotonic() + seconds
+        return found
+
+    return looked
 
 
 def all_in(store: str, number: int = 3) -> bool:

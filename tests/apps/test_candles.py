@@ -16,7 +16,8 @@ import pytest
 
 from onefold.apps.candles.transport import Embedded, Message
 from onefold.core.coverage import Span, gaps
-from onefold.sinks.bars import BarTable
+from onefold.core.errors import Unreachable
+from onefold.sinks.bars import BarRow, BarTable, Kept
 from onefold.worlds.bars import KEY
 from onefold.worlds.mischief import Mischief
 from tests.apps.candles import (
@@ -26,6 +27,7 @@ from tests.apps.candles import (
     TICKER,
     WEEKDAYS,
     all_in,
+    calmly,
     coverage,
     settings,
     states,
@@ -59,17 +61,17 @@ def ledger(tmp_path: Path) -> str:
 def test_every_bar_is_stored_once_through_trouble_and_a_restart(places, tmp_path):
     store, bars = places
     tricks = Mischief(5, {"busy": 0.1, "error": 0.1, "half": 0.1, "garbage": 0.05, "cut-before": 0.05})
-    with world(page=200, mischief=tricks) as api:
+    with world(page=400, mischief=tricks) as api:
         api.draw(TICKER, WEEKDAYS, 1)
         api.draw("C:USDJPY", WEEKDAYS, 2, price=150.0)
         said = settings(api, tmp_path, pairs=(EUR, "USD/JPY"), bars=bars)
-        run_until(worker(said, store), lambda: len(states(store)) >= 1, 30)
+        run_until(worker(said, store), lambda: len(api.journal.of("page")) >= 6, 30)
         wanted = truth(api, WEEKDAYS) | truth(api, WEEKDAYS, symbol="USD/JPY")
 
         def both() -> bool:
             return all_in(store) and set(states(store, symbol="USD/JPY")) == {"complete"}
 
-        run_until(worker(said, store), both, 60)
+        run_until(worker(said, store), calmly(both), 60)
 
     assert stored(bars) == wanted
     assert sum(one.rows for one in coverage(store)) == len(truth(api, WEEKDAYS))
@@ -269,6 +271,47 @@ def test_rows_that_are_no_bars_are_left_out_and_told(ledger, tmp_path):
     assert stored(said.bars) == truth(api, WEEKDAYS)
 
 
+class Away(BarTable):
+    """A table whose database does not answer for a while."""
+
+    away = 2
+
+    def write(self, rows: Sequence[BarRow]) -> Kept:
+        if self.away:
+            self.away -= 1
+            raise Unreachable("the database did not answer")
+        return super().write(rows)
+
+
+def test_bars_that_cannot_be_stored_are_asked_for_again_and_use_up_no_attempt(ledger, tmp_path):
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        said = settings(api, tmp_path, until="2025-10-07")
+        table = Away(said.bars)
+        run_until(worker(said, ledger, sink=table), lambda: states(ledger) == ["complete"])
+
+    assert table.away == 0
+    assert len(stored(said.bars)) == len(truth(api, Span(MONDAY, MONDAY + DAY)))
+
+
+def test_a_correction_that_is_refused_is_counted_and_changes_nothing(ledger, tmp_path):
+    monday = Span(MONDAY, MONDAY + DAY)
+    with world() as api:
+        api.draw(TICKER, monday)
+        said = settings(api, tmp_path, until="2025-10-07", corrections="refuse")
+        before = truth(api, monday)
+        api.failing[2] = 3
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+        start = min(api.minutes[TICKER])
+        api.correct(TICKER, start, v=99_999)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"], 30)
+
+    assert stored(said.bars) == before
+    table = BarTable(said.bars)
+    assert table.read(EUR, "1m", monday)[start] == 1
+    table.close()
+
+
 # ----- a hard kill
 
 
@@ -286,15 +329,19 @@ def wait_for(condition: Any, seconds: float = 40) -> None:
         time.sleep(0.02)
 
 
-def test_a_worker_killed_in_the_middle_of_a_tile_loses_nothing_and_stores_nothing_twice(ledger, tmp_path):
-    with world(now=time.time(), page=100, mischief=Mischief(1, {"stall": 0.3}, 0.1)) as api:
+@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.slow)])
+def test_a_worker_killed_in_the_middle_of_a_tile_loses_nothing_and_stores_nothing_twice(
+    places, tmp_path, kills
+):
+    store, bars = places
+    with world(now=time.time(), page=200, mischief=Mischief(1, {"stall": 0.3}, 0.1)) as api:
         api.draw(TICKER, WEEKDAYS)
         (tmp_path / "onefold.toml").write_text(
-            'store = "sqlite:///onefold.db"\n[apps.candles]\napi_key = "env:BARS_KEY"\npairs = ["EUR/USD"]\n'
-            f'since = "2025-10-06"\nuntil = "2025-10-09"\nurl = "{api.url}"\npace = 0.0\nlease = "2s"\n'
+            f'store = "{store}"\n[apps.candles]\napi_key = "env:BARS_KEY"\npairs = ["EUR/USD"]\n'
+            f'since = "2025-10-06"\nuntil = "2025-10-09"\nurl = "{api.url}"\nbars = "{bars}"\n'
+            'pace = 0.0\nlease = "2s"\n'
         )
-        pages = [5, 20, 30]
-        for number in pages:
+        for number in range(3, 3 + 2 * kills, 2):
             one = started(tmp_path)
             try:
                 wait_for(lambda: len(api.journal.of("page")) >= number)  # noqa: B023
@@ -303,10 +350,10 @@ def test_a_worker_killed_in_the_middle_of_a_tile_loses_nothing_and_stores_nothin
                 one.wait()
         one = started(tmp_path)
         try:
-            wait_for(lambda: all_in(ledger))
+            wait_for(calmly(lambda: all_in(store)))
         finally:
             one.terminate()
             code = one.wait(30)
 
     assert code == 0
-    assert stored(f"sqlite:///{tmp_path / 'bars.db'}") == truth(api, WEEKDAYS)
+    assert stored(bars) == truth(api, WEEKDAYS)

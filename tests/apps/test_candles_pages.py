@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
+from onefold import Ledger
+from onefold.apps.candles.download import Page, Shown, after, whole
 from onefold.core.coverage import Span
+from onefold.core.wire import Unreadable
 from onefold.worlds.bars import KEY, Bars
 from tests.apps.candles import (
     DAY,
@@ -57,12 +61,13 @@ def test_an_empty_page_with_a_link_does_not_end_the_tile(ledger, tmp_path):
 
 
 def test_the_key_is_sent_again_with_every_page_and_never_in_a_url(ledger, tmp_path):
-    with world(page=100) as api:
+    with world(page=300) as api:
         api.draw(TICKER, WEEKDAYS)
-        run_until(worker(settings(api, tmp_path), ledger), lambda: all_in(ledger))
+        said = settings(api, tmp_path, until="2025-10-07")
+        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"])
 
     assert api.journal.of("stranger") == []
-    assert len(api.requests) > 20
+    assert len(api.requests) == 5
     assert not any(KEY in f"{request.path}?{request.raw_query}" for request in api.requests)
 
 
@@ -108,6 +113,52 @@ def test_a_wrong_key_is_told_and_waits_without_using_up_attempts(ledger, tmp_pat
     with Bars(key="another-key-9876543210", now=lambda: NOW) as api:
         api.draw(TICKER, WEEKDAYS)
         said = settings(api, tmp_path, until="2025-10-07")
-        run_until(worker(said, ledger), lambda: len(api.journal.of("stranger")) > 10, 30)
+        run_until(worker(said, ledger), lambda: len(api.journal.of("stranger")) > 3, 30)
 
     assert states(ledger) == ["partial"]
+
+
+def test_what_the_plan_does_not_show_is_parked_and_holds_nothing_up(ledger, tmp_path):
+    with world() as api:
+        api.draw(TICKER, WEEKDAYS)
+        api.plan_begins = MONDAY + DAY
+        run_until(worker(settings(api, tmp_path), ledger), lambda: states(ledger).count("complete") == 2)
+
+    opened = Ledger(ledger)
+    parked = [(key.label, entry.why) for key, entry in opened.entries("candles", "parked")]
+    opened.close()
+    assert parked == [(f"EUR\\/USD 1m/{MONDAY}", "failed")]
+
+
+@pytest.mark.parametrize(
+    ("home", "link", "followed"),
+    [
+        ("https://api.polygon.io/a?limit=5", "https://api.polygon.io/b?cursor=x", True),
+        ("https://api.polygon.io/a?limit=5", "https://api.massive.com/b?cursor=x", True),
+        ("https://api.polygon.io/a?limit=5", "/b?cursor=x", True),
+        ("https://api.polygon.io/a?limit=5", "https://api.polygon.io.evil.example/b?cursor=x", False),
+        ("https://api.polygon.io/a?limit=5", "http://api.polygon.io/b?cursor=x", True),
+        ("https://mirror.example/a?limit=5", "https://api.polygon.io/b?cursor=x", False),
+    ],
+)
+def test_a_link_is_followed_on_the_own_host_alone(home, link, followed):
+    # The service has two names; whichever a link has, the key goes to the one that was given.
+    if followed:
+        assert after(home, link, set()) == "https://api.polygon.io/b?limit=5&cursor=x"
+    else:
+        with pytest.raises(Unreadable, match="another site"):
+            after(home, link, set())
+
+
+def test_a_chain_of_pages_ends_where_no_link_is_and_not_where_no_row_is():
+    pages = {"http://h/1": Page([1], "/2"), "http://h/2": Page([], "/3"), "http://h/3": Page([3], None)}
+
+    async def ask(url: str) -> Page:
+        if url not in pages:
+            raise Unreadable("it is gone")
+        return pages[url]
+
+    assert anyio.run(whole, "http://h/1", ask) == Shown([1, 3], None)
+    del pages["http://h/3"]
+    shown = anyio.run(whole, "http://h/1", ask)
+    assert (shown.rows, str(shown.trouble)) == ([1], "it is gone")

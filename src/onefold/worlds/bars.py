@@ -56,6 +56,8 @@ class Bars(Site):
         """Stretches that are answered as if nothing had been quoted."""
         self.shown_until: int | None = None
         """Stretches that begin later are answered with a 429: the plan's rate is used up."""
+        self.plan_begins: int | None = None
+        """Stretches that begin earlier are answered with a 403: the plan does not reach so far back."""
         self.odd: list[Any] = []
         """Rows that are added to every page."""
         super().__init__({("GET", "/v2/aggs/ticker/*"): self._aggregates}, mischief)
@@ -115,6 +117,8 @@ class Bars(Site):
         span = Span(-(-int(since) // 1000), int(last) // 1000 + 1)
         if self.shown_until is not None and span.since >= self.shown_until:
             return Response({"status": "ERROR"}, 429, {"Retry-After": "0.3"})
+        if self.plan_begins is not None and span.since < self.plan_begins:
+            return Response({"status": "NOT_AUTHORIZED"}, 403)
         number = int(request.query.get("cursor", "0").partition("-")[0])
         if self.failing[number] > 0:
             self.failing[number] -= 1

@@ -6,8 +6,8 @@ sent with every page, in a header, and to no other site. What the rows mean is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from onefold.apps.candles.bars import Timeframe
@@ -59,6 +59,51 @@ def read_page(body: Any, ticker: str) -> Page:
     return Page(rows, following or None)
 
 
+Asks = Callable[[str], Awaitable[Page]]
+
+
+async def whole(first: str, ask: Asks) -> Shown:
+    """Follow a chain of pages to its end; whatever goes wrong on the way leaves what came before it."""
+    url: str | None = first
+    rows: list[Any] = []
+    asked: set[str] = set()
+    while url is not None:
+        asked.add(url)
+        try:
+            page = await ask(url)
+            rows += page.rows
+            # Only a missing link ends it: a page may be empty and yet not be the last.
+            url = after(url, page.following, asked)
+        except Unreadable as error:
+            return Shown(rows, error)
+    return Shown(rows)
+
+
+def after(url: str, link: str | None, asked: set[str]) -> str | None:
+    """Say which page follows this one, if any; never one of another site, never one that was asked for."""
+    if link is None:
+        return None
+    following = followed(url, at_home(url, link))
+    if following in asked or len(asked) >= MOST_PAGES:
+        raise Unreadable(f"the link to its next page leads in a circle, after {len(asked)} pages")
+    return following
+
+
+def at_home(url: str, link: str) -> str:
+    """Turn a link to the other name of the service into one to the name that we use."""
+    home, there = urlsplit(url), urlsplit(link)
+    if {home.hostname, there.hostname} <= ONE_SERVICE:
+        return urlunsplit(there._replace(scheme=home.scheme, netloc=home.netloc))
+    return link
+
+
+class Api(Protocol):
+    """Whoever shows bars."""
+
+    async def rows(self, ticker: str, frame: Timeframe, span: Span) -> Shown:
+        """Show all bars that start in a span, or say what is missing."""
+
+
 class Aggregates:
     """The bars of one service, for one key."""
 
@@ -70,21 +115,13 @@ class Aggregates:
 
     async def rows(self, ticker: str, frame: Timeframe, span: Span) -> Shown:
         """Ask for all bars that start in a span."""
-        url: str | None = self._first(ticker, frame, span)
-        rows: list[Any] = []
-        asked: set[str] = set()
         async with self._web.client() as client:
-            while url is not None:
-                asked.add(url)
-                try:
-                    await self._pace.turn("")
-                    page = await self._web.get(client, url, lambda body: read_page(body, ticker))
-                    rows += page.rows
-                    # Only a missing link ends it: a page may be empty and yet not be the last.
-                    url = self._after(url, page.following, asked)
-                except Unreadable as error:
-                    return Shown(rows, error)
-        return Shown(rows)
+
+            async def ask(url: str) -> Page:
+                await self._pace.turn("")
+                return await self._web.get(client, url, lambda body: read_page(body, ticker))
+
+            return await whole(self._first(ticker, frame, span), ask)
 
     def _first(self, ticker: str, frame: Timeframe, span: Span) -> str:
         # The service takes both ends in; the last millisecond of a span is its own, the next is another's.
@@ -92,17 +129,3 @@ class Aggregates:
         path = f"/v2/aggs/ticker/{ticker}/range/{frame.multiplier}/{frame.timespan}/{since}/{last}"
         query = urlencode({"adjusted": "true", "sort": "asc", "limit": str(LIMIT)})
         return f"{self._url}{path}?{query}"
-
-    def _after(self, url: str, link: str | None, asked: set[str]) -> str | None:
-        if link is None:
-            return None
-        following = followed(url, self._at_home(link))
-        if following in asked or len(asked) >= MOST_PAGES:
-            raise Unreadable(f"the link to its next page leads in a circle, after {len(asked)} pages")
-        return following
-
-    def _at_home(self, link: str) -> str:
-        home, there = urlsplit(self._url), urlsplit(link)
-        if {home.hostname, there.hostname} <= ONE_SERVICE:
-            return urlunsplit(there._replace(scheme=home.scheme, netloc=home.netloc))
-        return link

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onefold.apps.candles.bars import Checked, Origin, Timeframe, checked, moment, stored
-from onefold.apps.candles.download import Aggregates, Shown
+from onefold.apps.candles.download import Api, Shown
 from onefold.apps.candles.progress import Progress
 from onefold.apps.candles.transport import BarSink, Transport, message
 from onefold.core.calendar import Calendar, expected
@@ -98,7 +98,7 @@ class Filling:
     def __init__(
         self,
         wanted: Sequence[Wanted],
-        api: Aggregates,
+        api: Api,
         transport: Transport,
         sink: BarSink,
         manner: Manner,
