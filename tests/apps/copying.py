@@ -8,14 +8,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from onefold import Ledger
+from onefold import Key, Ledger
 from onefold.apps.copytrade import Settings, pipelines
 from onefold.apps.copytrade.sizing import Rule
+from onefold.core.entry import Entry
 from onefold.core.terms import Terms
 from onefold.worker import Worker
 from onefold.worker.settings import Live
 from onefold.worlds.chain import Chain, Node
-from onefold.worlds.leaders import LEADERS, Leaders
+from onefold.worlds.leaders import LEADERS, Deed, Leaders
+from onefold.worlds.matches import MILLION, Fill
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.orders import OrderBook
 from onefold.worlds.polymarket import Polymarket
@@ -23,6 +25,39 @@ from tests.worker.stage import run_until
 
 ALL = Rule(ratio=0.5, max_order=1e9, max_orders=1000, only_held=False)
 QUICK = Terms(lease=2, backoff=(0.05, 0.3), attempts=20)
+
+
+def fill(leader: int = 0, market: int = 0, **more: Any) -> Fill:
+    """Make an order: 100 shares at 50 cents, unless told otherwise."""
+    asset = str(10**70 + 2 * market)
+    return Fill(LEADERS[leader], asset, "BUY", 100 * MILLION, 50 * MILLION)._replace(**more)
+
+
+def deed(number: int, *fills: Fill) -> Deed:
+    """Make a trade of one transaction."""
+    return Deed("trade", f"0x{number:064x}", fills or (fill(),))
+
+
+def entry(url: str, name: str) -> Entry | None:
+    """Look up what the store knows of a trade."""
+    ledger = Ledger(url)
+    try:
+        return ledger.look(Key("copytrade", *name.split("/")))
+    finally:
+        ledger.close()
+
+
+def kept(url: str, name: str) -> str:
+    """Say why a trade is parked, if it is, and what its entry keeps."""
+    found = entry(url, name)
+    assert found is not None
+    return f"{found.why} {found.body}"
+
+
+def is_done(url: str, names: Sequence[str]) -> bool:
+    """Say whether all these trades are done with, copied or not."""
+    found = [entry(url, name) for name in names]
+    return all(one is not None and one.state == "done" for one in found)
 
 
 class Stage(NamedTuple):

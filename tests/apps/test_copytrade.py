@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from onefold import Key, Ledger
-from onefold.apps.copytrade.sizing import Rule
-from onefold.worlds.leaders import LEADERS, Deed, Kind
-from onefold.worlds.matches import MILLION, Fill
+from onefold.worlds.leaders import Kind
+from onefold.worlds.matches import MILLION
 from onefold.worlds.mischief import Mischief
-from tests.apps.copying import ALL, run, settings, stage, worker
-from tests.worker.stage import run_until, until
+from tests.apps.copying import deed, fill, kept, run, settings, stage, worker
+from tests.worker.stage import run_until
 
 STORES = [
     pytest.param("sqlite", marks=pytest.mark.store("sqlite")),
@@ -39,23 +36,6 @@ def file(tmp_path: Path) -> str:
 
 def trouble(seed: int, **more: float) -> Mischief:
     return Mischief(seed, {**TROUBLE, **more}, 0.05)  # type: ignore[dict-item]
-
-
-def fill(leader: int = 0, market: int = 0, **more) -> Fill:
-    asset = str(10**70 + 2 * market)
-    return Fill(LEADERS[leader], asset, "BUY", 100 * MILLION, 50 * MILLION)._replace(**more)
-
-
-def deed(number: int, *fills: Fill) -> Deed:
-    return Deed("trade", f"0x{number:064x}", fills or (fill(),))
-
-
-def entry(url: str, name: str):
-    with_ledger = Ledger(url)
-    try:
-        return with_ledger.look(Key("copytrade", *name.split("/")))
-    finally:
-        with_ledger.close()
 
 
 # ----- acceptance
@@ -255,121 +235,4 @@ def test_a_trade_of_a_market_that_is_closed_by_now_is_looked_up_by_its_token_and
         run_until(one, lambda: one.tallies["copytrade"].total("done") > 0)
 
     assert on.copied().total() == 0
-    assert "the market is closed" in (entry(file, name).body or "")
-
-
-# ----- orders and limits
-
-
-def test_an_order_whose_answer_is_lost_is_found_again_and_not_made_anew(file):
-    with stage(orders=Mischief(1, {"cut-after": 0.6})) as on:
-        on.leaders.act(*[deed(number) for number in range(1, 6)])
-        run(on, file)
-        one = worker(settings(on), file)
-        names = list(on.wanted())
-        run_until(one, lambda: all(entry(file, name).state == "done" for name in names))
-
-    assert on.copied() == on.wanted()
-    assert on.orders.mischief.drawn["cut-after"] > 0
-
-
-def test_an_order_in_doubt_for_longer_than_its_id_is_remembered_is_found_by_its_probe(file):
-    # Past the window nothing is sent again: only looking can tell.
-    with stage(orders=Mischief(1, {"cut-after": 1.0})) as on:
-        on.leaders.act(deed(1))
-        [name] = on.wanted()
-        one = worker(settings(on, orders_window="100ms"), file)
-
-        def through() -> bool:
-            doubt = entry(file, name)
-            if doubt is not None and doubt.state == "parked":
-                on.orders.mischief.stop()
-            return doubt is not None and doubt.state == "done"
-
-        run_until(one, through, 20)
-
-    assert on.copied() == on.wanted()
-    assert len(on.orders.journal.of("repeat")) <= 1
-
-
-def test_a_refused_order_is_parked_and_its_count_taken_back(file):
-    with stage() as on:
-        on.orders.refuses = "not enough balance"
-        on.leaders.act(deed(1))
-        [name] = on.wanted()
-        one = worker(settings(on, rules={"*": Rule(ratio=0.5, max_orders=1)}), file)
-        run_until(one, lambda: one.tallies["copytrade"].total("failed") > 0)
-        on.orders.refuses = None
-        on.leaders.act(deed(2))
-        run_until(
-            worker(settings(on, rules={"*": Rule(ratio=0.5, max_orders=1)}), file),
-            lambda: on.copied().total() == 1,
-        )
-
-    assert entry(file, name).why == "failed"
-    assert "not enough balance" in (entry(file, name).body or "")
-
-
-def test_two_workers_together_never_exceed_the_orders_of_a_day(store):
-    with stage() as on:
-        on.leaders.act(*[deed(number) for number in range(1, 13)])
-        said = settings(on, rules={"*": Rule(ratio=0.5, max_orders=5)})
-        workers = [worker(said, store), worker(said, store)]
-
-        def through() -> bool:
-            return sum(one.tallies["copytrade"].total("done") for one in workers) >= 12
-
-        anyio.run(side_by_side, workers, through)
-
-    assert on.copied().total() == 5
-
-
-async def side_by_side(workers, condition) -> None:
-    async with anyio.create_task_group() as group:
-        for one in workers:
-            group.start_soon(one.arun)
-        await until(condition, 60)
-        for one in workers:
-            one.stop()
-
-
-def test_only_what_was_bought_as_a_copy_is_sold(file):
-    with stage() as on:
-        rule = Rule(ratio=0.5, max_order=1e6)
-        on.leaders.act(deed(1, fill(side="SELL", market=1)), deed(2, fill(size=60 * MILLION)))
-        one = worker(settings(on, rules={"*": rule}), file)
-
-        def bought() -> bool:
-            return one.tallies["copytrade"].total("done") >= 2
-
-        run_until(one, bought)
-        on.leaders.act(deed(3, fill(side="SELL")))
-        run_until(worker(settings(on, rules={"*": rule}), file), lambda: on.copied().total() >= 2)
-
-    orders = [(line["side"], line["size"]) for line in on.orders.journal.of("order")]
-    assert orders == [("BUY", "30.00"), ("SELL", "30.00")]
-
-
-def test_a_trade_from_before_its_time_is_not_copied_and_the_reason_is_kept(file):
-    with stage() as on:
-        on.leaders.act(deed(1))
-        [name] = on.wanted()
-        said = settings(
-            on, max_age="10m", rules={"*": ALL, LEADERS[0].upper().replace("0X", "0x"): Rule(sides=("SELL",))}
-        )
-        one = worker(said, file)
-        run_until(one, lambda: one.tallies["copytrade"].total("done") > 0)
-
-    assert on.copied().total() == 0
-    assert "BUY is not copied" in (entry(file, name).body or "")
-
-
-def test_copies_on_paper_need_no_service_at_all(file, tmp_path):
-    with stage() as on:
-        on.leaders.act(deed(1))
-        [name] = on.wanted()
-        one = worker(settings(on, orders_url="", paper=str(tmp_path / "paper.db")), file)
-        run_until(one, lambda: one.tallies["copytrade"].total("done") > 0)
-
-    assert '"order":"paper-' in (entry(file, name).body or "")
-    assert on.copied().total() == 0
+    assert "the market is closed" in kept(file, name)

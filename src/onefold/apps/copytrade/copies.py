@@ -99,11 +99,15 @@ class Copies:
         return market.tick or self._tick, market.closed
 
     async def _set_aside(self, one: Trade, order: str, planned: Order, rule: Rule) -> Order | Skip:
-        held = await self._changed(held_key(one), lambda stands: book.sell(stands, order, planned.size))
+        key = held_key(one)
+        held = await self._changed(key, lambda stands: book.sell(stands, order, planned.size))
         granted = (held or {}).get("selling", {}).get(order)
         if granted is None:
             return Skip("nothing of it is held")
-        return checked(planned._replace(size=Decimal(granted)), rule)
+        cut = checked(planned._replace(size=Decimal(granted)), rule)
+        if isinstance(cut, Skip):
+            await self._changed(key, lambda stands: book.let_go(stands, order))
+        return cut
 
     async def _request(self, key: Key, one: Trade, planned: Order, rule: Rule) -> Request:
         [held] = await self._live.ask(load([held_key(one)]))

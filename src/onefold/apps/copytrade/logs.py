@@ -11,8 +11,6 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
 from eth_hash.auto import keccak
 
 from onefold.apps.copytrade.trades import Side, Trade, summed
@@ -124,6 +122,10 @@ def _first_era(log: Log) -> tuple[int, bool, int, int] | None:
 
 
 def _words(types: Sequence[str], log: Log) -> tuple[Any, ...]:
+    # Imported late: it takes longer than all the rest of a start.
+    from eth_abi.abi import decode
+    from eth_abi.exceptions import DecodingError
+
     try:
         return tuple(decode(types, bytes.fromhex(log["data"].removeprefix("0x"))))
     except (DecodingError, ValueError) as error:
