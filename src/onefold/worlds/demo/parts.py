@@ -11,6 +11,7 @@ PARTS = {
     "messages": "onefold.worlds.demo.messages:Messages",
     "copytrade": "onefold.worlds.demo.copytrade:Copytrade",
     "candles": "onefold.worlds.demo.candles:Candles",
+    "listings": "onefold.worlds.demo.listings:Listings",
 }
 
 
