@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-from onefold.worlds.chat import ChatWorld
-from onefold.worlds.listings import ListingSites, draw
+import anyio
+import msgspec
+import pytest
+
+from onefold.apps.listings import Settings, pipelines
+from onefold.core.errors import Misconfigured
+from onefold.worker import Worker
+from onefold.worker.secret import Secret
+from onefold.worker.settings import Live
+from onefold.worlds.chat import TOKEN, ChatWorld
+from onefold.worlds.listings import Change, ListingSites, draw, sections
 from onefold.worlds.mischief import Mischief
 from tests.apps.letting import (
     USERS,
+    add_raw,
     expected,
     heard,
+    made,
     place,
+    raw_row,
     settings,
+    sites,
+    waiting,
     watch,
     worker,
 )
 from tests.databases import Place
 from tests.sinks.stage import run_until
+from tests.worker.stage import until
+
+SAID: dict[str, Any] = {
+    "database": "sqlite:///x.db",
+    "chat_token": Secret(TOKEN),
+    "sites": sites("http://127.0.0.1:1"),
+}
 
 __all__ = ["place"]
 
@@ -45,8 +74,8 @@ def test_every_flat_is_told_once_to_everybody_whom_it_fits_over_a_restart_in_the
     names = tuple(USERS)
     audience(place, *names)
     changes = draw(1, 60)
-    sites = ListingSites(Mischief(3, TRICKS, 0.05))  # type: ignore[arg-type]
-    with sites as world, ChatWorld(Mischief(4, {"stall": 0.05, "busy": 0.05}, 0.05)) as chat:
+    odd = ListingSites(Mischief(3, TRICKS, 0.05))  # type: ignore[arg-type]
+    with odd as world, ChatWorld(Mischief(4, {"stall": 0.05, "busy": 0.05}, 0.05)) as chat:
         now = time.time()
         for n, change in enumerate(changes[:40]):
             world.happen(now - 60 + n, change)
@@ -58,3 +87,153 @@ def test_every_flat_is_told_once_to_everybody_whom_it_fits_over_a_restart_in_the
     assert heard(chat) == expected(world, *names)
     assert len(expected(world, "all")) > 40
     assert not expected(world, "off")
+
+
+# ----- killed
+
+
+def configured(folder: Path, place: Place, world: ListingSites, chat: ChatWorld) -> None:
+    """Write the one section that the app needs."""
+    (folder / "onefold.toml").write_text(
+        f'store = "{place.url}"\n[apps.listings]\ndatabase = "{place.url}"\nchat_token = "env:CHAT_TOKEN"\n'
+        'every = "200ms"\nprocess_every = "100ms"\nnotify_every = "100ms"\nlease = "2s"\n'
+        f'backoff = ["100ms", "1s"]\nchat_url = "{chat.url}"\nchat_pace = [0.0, 0.0, 0.0]\n'
+        f"{sections(world.url)}"
+    )
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the app as a process of its own; it is killed at the end, whatever it does."""
+    command = [sys.executable, "-m", "onefold", "run", "listings"]
+    with (folder / "log.txt").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, "CHAT_TOKEN": TOKEN}, stdout=log, stderr=log
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    anyio.run(until, condition, 60)
+
+
+@pytest.mark.timeout(200)
+def test_a_worker_that_is_killed_hard_loses_nothing_and_tells_nothing_twice(place, tmp_path):
+    names = ("all", "cheap")
+    audience(place, *names)
+    with ListingSites() as world, ChatWorld(Mischief(5, {"stall": 0.7}, 0.4)) as chat:
+        configured(tmp_path, place, world, chat)
+        for n, change in enumerate(draw(7, 30)):
+            world.happen(time.time() - 60 + n / 10, change)
+        with running(tmp_path):
+            wait_for(lambda: len(heard(chat)) >= 3)  # then SIGKILL, with messages on their way
+        with running(tmp_path):
+            wait_for(lambda: not expected(world, *names) - heard(chat) - parked(place))
+
+    assert not heard(chat) - expected(world, *names), "nobody heard anything twice"
+    assert not expected(world, *names) - heard(chat) - parked(place), "what is missing is parked"
+
+
+def parked(place: Place) -> Counter[tuple[str, str]]:
+    """Say which messages nobody knows about: they were begun when the worker died."""
+    found, _ = place.store.scan("listings.notifier", ["parked"], False, None, 1000)
+    labels = [str(key).split("/") for key, _ in found]
+    return Counter((label[-3], label[-1]) for label in labels)
+
+
+# ----- beside a ledger that stands elsewhere
+
+
+def test_without_a_common_database_a_joined_app_is_refused_with_what_to_do(place, tmp_path, caplog):
+    add_raw(place, "a", raw_row("a"))
+    one = Worker(made(settings(place, None, None), "processor"), store=f"sqlite:///{tmp_path / 'else.db'}")
+    run_until(one, lambda: "give both the same URL" in caplog.text)
+
+    assert waiting(place) == 1
+
+
+def test_with_its_ledger_elsewhere_every_flat_is_still_told_once(place, tmp_path):
+    audience(place, "all")
+    with ListingSites() as world, ChatWorld() as chat:
+        for n, change in enumerate(draw(3, 20)):
+            world.happen(time.time() - 60 + n / 10, change)
+        said = settings(place, world, chat, joined=False)
+        elsewhere = f"sqlite:///{tmp_path / 'else.db'}"
+        run_until(Worker(made(said), store=elsewhere), lambda: told_all(world, chat, "all"))
+        place.run("UPDATE listings_raw SET processed_at = NULL")  # the mark is lost; the ledger knows
+        anyio.run(Worker(made(said), store=elsewhere, once=True).arun)
+
+    assert heard(chat) == expected(world, "all")
+
+
+# ----- the collector
+
+
+def test_a_new_price_is_collected_as_a_new_version_and_what_stays_the_same_is_not(place):
+    with ListingSites() as world:
+        changes = [one for one in draw(1, 30) if one.price is None and one.flat.what == "flat"][:10]
+        now = time.time()
+        world.happen(now - 30, *changes)
+        said = settings(place, world, None)
+        run_until(worker(said, place, "collector"), lambda: versions(place) == len(changes))
+        cheaper = [Change(one.flat, 1000) for one in changes[:4]]
+        world.happen(now - 10, *cheaper)
+        run_until(worker(said, place, "collector"), lambda: versions(place) >= len(changes) + 4)
+        anyio.run(worker(said, place, "collector", once=True).arun)
+
+    assert versions(place) == len(changes) + 4
+    assert {one.flat.site for one in changes} == {"flats", "posts"}
+
+
+def versions(place: Place) -> int:
+    [[count]] = place.run("SELECT COUNT(*) FROM listings_raw")
+    return int(count)
+
+
+# ----- settings
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"window": "1s"}, "window of"),
+        ({"refresh": "0s"}, "refresh is"),
+        ({"database": "mariadb://host/db"}, "SQLite or PostgreSQL"),
+        ({"database": "redis://host"}, "names no database"),
+        ({"sites": {}}, "there are no sites"),
+        ({"pages": 0}, "pages is 0"),
+        ({"clean_after": "soon"}, "clean_after"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(change, says):
+    with pytest.raises((Misconfigured, ValueError), match=says):
+        pipelines(Settings(**{**SAID, **change}), Live())
+
+
+def test_a_site_that_is_not_enabled_is_not_collected_and_clean_up_can_be_left_out():
+    off = {name: msgspec.structs.replace(one, enabled=False) for name, one in sites("http://x").items()}
+    found = pipelines(Settings(**{**SAID, "sites": off, "clean_after": "never"}), Live())
+
+    assert [one.name for one in found] == ["listings.processor", "listings.notifier"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("", "needs database"),
+        ('database = "sqlite:///x.db"', "needs chat_token"),
+        ('database = "sqlite:///x.db"\nchat_token = "env:NOT_SET_HERE"\nsites = {}', "NOT_SET_HERE"),
+        ('database = "sqlite:///x.db"\nchat_token = "123:abc"\nsites = {}', "write env:NAME or file:PATH"),
+    ],
+)
+def test_a_missing_or_wrong_setting_is_named_with_what_to_do(tmp_path, lines, says):
+    (tmp_path / "onefold.toml").write_text(f"[apps.listings]\n{lines}\n")
+    command = [sys.executable, "-m", "onefold", "run", "listings"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode != 0
+    assert says in ended.stderr

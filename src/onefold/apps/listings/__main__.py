@@ -3,6 +3,8 @@
 python -m onefold.apps.listings               show what would be done to the database of onefold.toml
 python -m onefold.apps.listings --apply       do it, all or nothing
 python -m onefold.apps.listings URL [--apply] the same for a database that is named
+
+In a file of SQLite, --apply also makes the ledger that `onefold store sql` prints: there both must be one.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def _show(database: Database, apply: bool) -> int:
         for statement in needed:
             sys.stdout.write(f"{statement};\n")
         if apply:
-            migrate(database, needed)
+            migrate(database, needed)  # also where nothing is needed: the ledger may be missing
         done = "done" if apply else "nothing was changed: add --apply to do it"
         sys.stderr.write(f"{done}\n" if needed else "the tables are as they must be\n")
         return 0

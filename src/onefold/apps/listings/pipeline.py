@@ -83,8 +83,6 @@ def _check(settings: Settings) -> None:
             f"window of [apps.listings] is {settings.window}: a listing may be written as late as that, "
             "write 1m or more"
         )
-    if seconds(settings.refresh, "refresh") <= 0:
-        raise Misconfigured(f"refresh of [apps.listings] is {settings.refresh}: write a time, as in 1d")
 
 
 # ----- from sites to raw rows

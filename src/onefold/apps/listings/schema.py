@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from onefold import Ledger
 from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.key import Key
 from onefold.tables import Database, Kind
 from onefold.tables.migration import NOW, TYPES, Columns, conversion, index, migration
 from onefold.tables.names import checked, listed, quoted
@@ -310,8 +312,11 @@ def _conversions(database: Database, connection: Any, there: There) -> list[str]
 
 
 def migrate(database: Database, needed: list[str]) -> None:
-    """Run the statements, all or none."""
+    """Run the statements, all or none, and make the ledger beside the tables, where it has to be made."""
     with database.transaction() as connection:
+        if database.kind == "sqlite":
+            # A worker makes no ledger in a file that holds other tables: somebody must mean it, as here.
+            Ledger.on(connection).look(Key("listings.processor", "is there a ledger?"))
         for statement in needed:
             try:
                 database.run(connection, statement)
