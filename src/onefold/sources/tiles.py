@@ -17,10 +17,15 @@ from onefold.core.terms import Duration, Seconds, seconds
 from onefold.core.tiles import Series
 
 PAGE = 200
+AHEAD = 4
 
 
 class Tiles:
-    """Shows the tiles of a series from `since` on, up to `until` or, without it, up to the present."""
+    """Shows the tiles of a series from `since` on, up to `until` or, without it, up to the present.
+
+    A worker claims what it is shown: with small pages, and few of them `ahead`, others get a share of what
+    takes long.
+    """
 
     reach: Seconds | None = None
     repeats = True
@@ -34,13 +39,17 @@ class Tiles:
         *,
         every: Duration = "30s",
         finite: bool = False,
+        page: int = PAGE,
+        ahead: int = AHEAD,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.series = series
         self.finite = finite
+        self.ahead = ahead
         self._since = since
         self._until = until
         self._every = seconds(every, "every")
+        self._page = page
         self._clock = clock
         self._rested = True
 
@@ -54,8 +63,8 @@ class Tiles:
         if until <= since:
             return
         shown = [self._record(span) for span in tiles(Span(since, until), self.series.step)]
-        for at in range(0, len(shown), PAGE):
-            yield Page(shown[at : at + PAGE], more=at + PAGE < len(shown))
+        for at in range(0, len(shown), self._page):
+            yield Page(shown[at : at + self._page], more=at + self._page < len(shown))
 
     def _record(self, span: Span) -> Record:
         name = self.series.name
