@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from onefold.apps.candles.transport import Embedded, Message
@@ -90,6 +91,29 @@ def test_what_is_in_is_not_asked_for_again_and_a_wider_wish_asks_for_the_rest_al
 
     assert {line["since"] // DAY * DAY for line in again} == {earlier.since}
     assert len(stored(wider.bars)) == len(truth(api, Span(earlier.since, WEEKDAYS.until)))
+
+
+def test_two_workers_share_the_tiles_and_ask_for_none_twice(ledger, tmp_path):
+    with world(mischief=Mischief(1, {"stall": 1.0}, 0.05)) as api:
+        month = Span(MONDAY - 28 * DAY, MONDAY)
+        api.draw(TICKER, month, missing=0.9)
+        said = settings(api, tmp_path, since="2025-09-08", until="2025-10-06", least=0.01, parallel=2)
+        workers = [worker(said, ledger, once=True) for _ in range(2)]
+
+        async def both() -> None:
+            async with anyio.create_task_group() as group:
+                for one in workers:
+                    group.start_soon(one.arun)
+
+        anyio.run(both)
+        for _ in range(5):  # what one left to the other while it was busy
+            if not gaps(month, coverage(ledger, month)):
+                break
+            anyio.run(worker(said, ledger, once=True).arun)
+
+    assert gaps(month, coverage(ledger, month)) == []
+    assert all(one.tallies["candles"].total("done") >= 5 for one in workers)
+    assert set(Counter(line["since"] // DAY for line in api.journal.of("page")).values()) == {1}
 
 
 # ----- what is in

@@ -95,10 +95,7 @@ def streamed(
         SCOPE,
         # With its start in the name: a wider wish is read from its own beginning, and skips what is in.
         sources={
-            f"{one.series.name} since {settings.since}": Tiles(
-                one.series, one.since, one.until, every=settings.every, clock=clock
-            )
-            for one in series_wanted
+            f"{one.series.name} since {settings.since}": _tiles(one, settings, clock) for one in series_wanted
         },
         key=lambda record: (record.body["series"], record.body["since"]),
         sink=_Fills(filling, sink),
@@ -106,6 +103,12 @@ def streamed(
         at_once=settings.parallel,
         timeout="15m",
     )
+
+
+def _tiles(one: Wanted, settings: Settings, clock: Callable[[], float]) -> Tiles:
+    # No more at a time than are fetched side by side, twice: the rest is left for other workers.
+    every, page = settings.every, settings.parallel
+    return Tiles(one.series, one.since, one.until, every=every, page=page, ahead=2, clock=clock)
 
 
 class _Fills(Function):
