@@ -72,6 +72,9 @@ def opens(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> O
 @pytest.fixture
 def nodes(opens: Opens) -> Iterator[list[Ledger]]:
     made = [Ledger(opens()) for _ in range(NODES)]
+    for one in made:
+        # A server that has just started is slow at first; nobody wants to know how it bears a herd then.
+        one.call(Key("warm", "up"), lambda: None)
     yield made
     for one in made:
         one.close()

@@ -1,0 +1,190 @@
+"""Whales where its seed goes wrong: crashes, ties, bursts, restarts and rivals, counted in the chat."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from onefold import Ledger
+from onefold.apps.whales.filters import Subscriber
+from onefold.core.documents import load
+from onefold.drive import Ports, run
+from onefold.stores import connect
+from onefold.worker.progress import cursor_key, position
+from onefold.worlds.chat import TOKEN, ChatWorld
+from onefold.worlds.mischief import Mischief
+from onefold.worlds.polymarket import Polymarket
+from tests.apps.messaging import run_until as run_all_until
+from tests.apps.test_whales import ALL, expected, settings, transactions, worker
+from tests.worker.stage import run_until, until
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'onefold.db'}"
+
+
+def cursor(url: str) -> float | None:
+    store = connect(url)
+    try:
+        [document] = run(load([cursor_key("whales", "trades")]), Ports(store))
+    finally:
+        store.close()
+    return position(document.value)[0].at if document else None
+
+
+def at_least(chat: ChatWorld, number: int) -> bool:
+    return transactions(chat).total() >= number
+
+
+def parked(url: str) -> int:
+    ledger = Ledger(url)
+    try:
+        return sum(entry.why == "in-doubt" for _, entry in ledger.entries("whales", "parked"))
+    finally:
+        ledger.close()
+
+
+CONFIG = """
+store = "{store}"
+[apps.whales]
+chat_token = "env:WHALES_TOKEN"
+subscribers = [{{ chat = "all" }}]
+every = "100ms"
+page = 20
+lease = "2s"
+data_url = "{data}"
+gamma_url = "{data}"
+chat_url = "{chat}"
+chat_pace = [0.0, 0.0, 0.0]
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "onefold", "run", "whales"],
+            cwd=folder,
+            env={**os.environ, "WHALES_TOKEN": TOKEN},
+            stdout=log,
+            stderr=log,
+        )
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "sqlite",
+        *(
+            pytest.param(name, marks=[pytest.mark.slow, pytest.mark.store(name)])
+            for name in ("postgresql", "mongodb")
+        ),
+    ],
+)
+def test_a_worker_killed_while_it_alerts_leaves_a_doubt_and_loses_no_trade(server, request, tmp_path):
+    # The seed marks before it alerts: killed in between, it never alerts.
+    store = f"sqlite:///{tmp_path / 'onefold.db'}"
+    store = store if server == "sqlite" else request.getfixturevalue(f"{server}_url")
+    with Polymarket() as data, ChatWorld(Mischief(0, {"stall": 1.0}, 3600.0)) as chat:
+        (tmp_path / "onefold.toml").write_text(CONFIG.format(store=store, data=data.url, chat=chat.url))
+        data.happen(*data.draw(1, 6, int(time.time()) - 30))
+        first = start(tmp_path)
+        anyio.run(until, lambda: transactions(chat).total() == 6, 60)
+        first.kill()
+        first.wait()
+        chat.mischief.stop()
+        data.happen(*data.draw(2, 4, int(time.time())))
+        wanted = expected(data, ALL)
+        second = start(tmp_path)
+        anyio.run(until, lambda: transactions(chat).total() == 10 and parked(store) == 6, 60)
+        second.terminate()
+        second.wait(30)
+
+    assert transactions(chat) == wanted
+
+
+def test_a_restart_in_the_middle_of_a_batch_abandons_no_older_half(url):
+    # The seed reads newest first and moves its cursor to the newest.
+    with Polymarket() as data, ChatWorld() as chat:
+        data.happen(*data.draw(3, 40, int(time.time()) - 30))
+        said = settings(data, chat, ALL)
+        starts = 0
+        while (told := transactions(chat).total()) < 40:
+            run_until(worker(said, url), partial(at_least, chat, min(told + 5, 40)))
+            starts += 1
+
+    assert starts > 1
+    assert transactions(chat) == expected(data, ALL)
+
+
+def test_a_burst_larger_than_a_page_leaves_no_hole(url):
+    with Polymarket() as data, ChatWorld() as chat:
+        data.happen(*data.draw(1, 2, int(time.time()) - 60))
+        said = settings(data, chat, ALL)
+        run_until(worker(said, url), lambda: transactions(chat).total() == 2)
+        # More than five pages of twenty, several to a second, while the rows go on moving down the pages.
+        data.happen(*data.draw(2, 110, int(time.time()) - 5))
+        run_until(worker(said, url), lambda: transactions(chat).total() >= 112, 30)
+
+    assert transactions(chat) == expected(data, ALL)
+
+
+def test_reading_does_not_depend_on_meeting_the_fill_at_the_cursor(url):
+    # A reorganised block or another filter takes it away; the seed would then read on, or stop too early.
+    with Polymarket() as data, ChatWorld() as chat:
+        data.happen(*data.draw(1, 5, int(time.time()) - 20))
+        said = settings(data, chat, ALL)
+        run_until(worker(said, url), lambda: transactions(chat).total() == 5)
+        data.trades.remove("fill-5", "fill-4")
+        data.happen(*data.draw(2, 5, int(time.time())))
+        run_until(worker(said, url), lambda: transactions(chat).total() >= 10)
+
+    assert transactions(chat) == expected(data, ALL)
+
+
+def test_the_cursor_stands_at_the_newest_fill_and_a_late_one_does_not_move_it_back(url):
+    now = int(time.time())
+    with Polymarket() as data, ChatWorld() as chat:
+        [first, second, late] = data.draw(1, 3, now)
+        stamps = {0: now - 40, 1: now - 20, 2: now - 30}
+        rows = [{**row, "timestamp": stamps[at]} for at, row in enumerate((first, second, late))]
+        data.happen(*rows[:2])
+        said = settings(data, chat, ALL)
+        run_until(worker(said, url), lambda: transactions(chat).total() == 2)
+        before = cursor(url)
+        data.happen(rows[2])
+        run_until(worker(said, url), lambda: transactions(chat).total() == 3)
+
+    assert before == cursor(url) == now - 20
+
+
+def test_two_workers_that_see_the_same_fills_alert_once(url):
+    # The seed checks, then marks: two workers pass the check together.
+    with Polymarket() as data, ChatWorld() as chat:
+        data.happen(*data.draw(1, 40, int(time.time()) - 20))
+        said = settings(data, chat, ALL, Subscriber(chat="large", min_notional=50_000))
+        wanted = expected(data, *said.subscribers)
+        pair = [worker(said, url), worker(said, url)]
+        run_all_until(pair, lambda: transactions(chat).total() >= wanted.total())
+
+    assert transactions(chat) == wanted
+
+
+def test_an_outage_longer_than_the_seeds_memory_repeats_nothing(url):
+    # Fifteen minutes are over, the feed shows the same page again: the ledger knows, not a short set.
+    with Polymarket() as data, ChatWorld() as chat:
+        data.happen(*data.draw(1, 8, int(time.time()) - 3600))
+        said = settings(data, chat, ALL)
+        run_until(worker(said, url), lambda: transactions(chat).total() == 8)
+        data.happen(*data.draw(2, 1, int(time.time())))
+        run_until(worker(said, url), lambda: transactions(chat).total() >= 9)
+
+    assert transactions(chat) == expected(data, ALL)
+    assert said.keep == "8d"
