@@ -234,6 +234,16 @@ def test_a_day_without_bars_while_the_market_was_open_is_not_in_unless_it_is_a_h
         run_until(worker(said, ledger), lambda: states(ledger) == ["partial", "empty"])
 
 
+def test_a_day_that_turns_out_to_be_a_holiday_is_asked_for_by_retry(ledger, tmp_path):
+    with world() as api:
+        said = settings(api, tmp_path, until="2025-10-07")
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
+        command = ["retry", "candles", "EUR/USD 1m", str(MONDAY), "--store", ledger, "-y"]
+        subprocess.run([sys.executable, "-m", "onefold", *command], check=True, capture_output=True)
+        said = settings(api, tmp_path, until="2025-10-07", holidays=("2025-10-06",))
+        run_until(worker(said, ledger), lambda: states(ledger) == ["empty"])
+
+
 def test_an_answer_with_far_too_few_bars_is_partial_and_asked_for_again(ledger, tmp_path):
     # Trap 28. It was over a moment ago, so that the next asking comes soon; of an old day it comes late.
     just_over = MONDAY + DAY + 2
