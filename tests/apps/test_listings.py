@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from onefold.apps.listings import Settings, pipelines
+from onefold.cli.codes import Code
 from onefold.core.errors import Misconfigured
 from onefold.worker import Worker
 from onefold.worker.secret import Secret
@@ -154,6 +155,15 @@ def test_without_a_common_database_a_joined_app_is_refused_with_what_to_do(place
     run_until(one, lambda: "give both the same URL" in caplog.text)
 
     assert waiting(place) == 1
+
+
+def test_a_single_run_that_could_not_act_on_its_last_page_says_so_and_fails(place, tmp_path, caplog):
+    add_raw(place, "a", raw_row("a"))
+    elsewhere = f"sqlite:///{tmp_path / 'else.db'}"
+    one = Worker(made(settings(place, None, None), "processor"), store=elsewhere, once=True)
+
+    assert anyio.run(one.arun) == Code.FAILED
+    assert "ended before all it showed was accounted for" in caplog.text
 
 
 def test_with_its_ledger_elsewhere_every_flat_is_still_told_once(place, tmp_path):

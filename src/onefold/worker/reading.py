@@ -96,7 +96,18 @@ class Reader:
                 await self._rounds(group, room)
             for _ in range(ahead):
                 await room.acquire()
+        if self._trouble:
+            self._tell_trouble(self._trouble)
         await self._save("stopped" if self._stopping() else "ended", last=True)
+
+    def _tell_trouble(self, error: Exception) -> None:
+        """Say what went wrong with the last page: there is no further round that would."""
+        self.tally.errors[self.name] = masked(f"{type(error).__name__}: {error}")
+        log.error(
+            "%s: source %s ended before all it showed was accounted for: %s",
+            *(self.pipeline.name, self.name, error),
+            extra={"pipeline": self.pipeline.name, "source": self.name},
+        )
 
     async def _rounds(self, group: anyio.abc.TaskGroup, room: anyio.Semaphore) -> None:
         while not self._stopping():
