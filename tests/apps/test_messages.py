@@ -112,6 +112,16 @@ def done(store: str, processor: str, scope: str = "messages") -> int:
         ledger.close()
 
 
+def test_a_sending_that_takes_longer_than_its_lease_is_kept_alive_and_done_once(own, file):
+    write(file, [1])
+    with SmtpWorld(mischief=Mischief(0, {"stall": 1.0}, 2.5)) as world:
+        said = by_mail(world, file, lease="1s")
+        run_until([node(said, own), node(said, own)], lambda: done(own, "mailer") == 1)
+
+    assert delivered(world) == {"s1": 1}
+    assert parked(own) == {}
+
+
 def test_another_processor_does_all_of_it_again(own, file):
     write(file, range(3))
     with SmtpWorld() as world:
