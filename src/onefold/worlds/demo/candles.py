@@ -130,7 +130,7 @@ def naive(facts: dict[str, Any], folder: Path) -> None:
 
 
 def _naive_download(facts: dict[str, Any], ticker: str, since: int, until: int) -> list[dict[str, Any]]:
-    """Follow the pages; whatever comes instead of one ends the list, as if it were whole."""
+    """Follow the pages; whatever comes instead of a later one ends the list, as if it were whole."""
     url = f"{facts['api']}/v2/aggs/ticker/{ticker}/range/1/minute/{since * 1000}/{until * 1000 - 1}"
     bars: list[dict[str, Any]] = []
     while url:
@@ -139,6 +139,8 @@ def _naive_download(facts: dict[str, Any], ticker: str, since: int, until: int) 
             with urllib.request.urlopen(request, timeout=2) as answer:
                 page = json.load(answer)
         except (OSError, ValueError):
+            if not bars:
+                raise
             break
         bars += page.get("results", [])
         url = page.get("next_url")
