@@ -11,7 +11,7 @@ from onefold.apps.listings.matching import Matches, match_parts
 from onefold.apps.listings.writing import Tables
 from onefold.core.cursor import Cursor
 from onefold.core.key import Key
-from onefold.core.record import Page, Record, Standing
+from onefold.core.record import Record, Standing
 from onefold.tables.times import OURS
 from onefold.worlds.chat import ChatWorld
 from onefold.worlds.mischief import Mischief
@@ -56,18 +56,15 @@ def entry(place: Place, chat: str, item: str) -> Any:
 
 
 def source(place: Place, window: float = 86400, now: float = NOW) -> Matches:
-    return Matches(Tables(place.url), window, 0.0, lambda: now)
+    return Matches(Tables(place.url), window, lambda: now)
 
 
 def shown(matches: Matches, cursor: Cursor = NOWHERE) -> list[Record]:
     """Read one round."""
-
-    async def main() -> list[Record]:
-        pages: list[Page] = [page async for page in matches.read(cursor)]
-        await matches.aclose()
-        return [record for page in pages for record in page.records]
-
-    return anyio.run(main)
+    try:
+        return [record for page in matches.pages(cursor) for record in page.records]
+    finally:
+        matches.close()
 
 
 def names(records: list[Record]) -> list[str]:
@@ -308,9 +305,9 @@ def test_only_what_is_done_is_written_down_as_sent(place):
     add(place, "a")
     matches = source(place)
     [record, looked] = shown(matches)
-    anyio.run(matches.note, [Standing(record, "parked"), Standing(looked, "done"), Standing(record, "kept")])
+    matches.note([Standing(record, "parked"), Standing(looked, "done"), Standing(record, "kept")])
     assert sent(place) == 0
-    anyio.run(matches.note, [Standing(record, "done"), Standing(record, "done")])
-    anyio.run(matches.aclose)
+    matches.note([Standing(record, "done"), Standing(record, "done")])
+    matches.close()
 
     assert sent(place) == 1

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
-
-import anyio
+from collections.abc import Callable, Iterator, Sequence
 
 from onefold.apps.listings.writing import Tables
 from onefold.core.cursor import Cursor
-from onefold.core.record import Page, Record
+from onefold.core.record import Page, Record, Standing
 from onefold.core.terms import Seconds
 
 HOUR = 3600
@@ -23,11 +21,16 @@ class Hours:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
 
-    async def __call__(self, cursor: Cursor) -> AsyncIterator[Page]:
+    def pages(self, cursor: Cursor) -> Iterator[Page]:
         hour = int(self._clock() // HOUR)
         new = cursor.at is None or hour > cursor.at
         yield Page([Record(str(hour), {}, hour)] if new else [])
-        await anyio.sleep(min(60.0, HOUR - self._clock() % HOUR))
+
+    def note(self, standings: Sequence[Standing]) -> None:
+        """Nobody asked to hear."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 class Cleaning:

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-
-import anyio
-import anyio.to_thread
 
 from onefold.apps.listings.filters import Filter, filter_of, matches
 from onefold.apps.listings.writing import Tables
 from onefold.core.cursor import Cursor, start
-from onefold.core.record import Broken, Fate, Page, Record, Standing
+from onefold.core.record import Broken, Page, Record, Standing
 from onefold.core.terms import Seconds
 from onefold.sources.table import plain
 from onefold.tables.times import at
@@ -32,35 +29,26 @@ Place = tuple[Any, Any]
 
 
 class Matches:
-    """A source of matches, each named by its chat and its listing."""
+    """Shows matches, each named by its chat and its listing."""
 
-    reach = None
-    repeats = True
-    timed = True
-    finite = False
-
-    def __init__(
-        self, tables: Tables, window: Seconds, every: Seconds, clock: Callable[[], float] = time.time
-    ) -> None:
-        self.lag = window
+    def __init__(self, tables: Tables, window: Seconds, clock: Callable[[], float] = time.time) -> None:
         self._tables = tables
-        self._every = every
+        self._window = window
         self._clock = clock
         self._gone: dict[str, str] = {}
 
-    async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
-        """Show what waits to be told, oldest first."""
-        since = start(cursor, self.lag)
+    def pages(self, cursor: Cursor) -> Iterator[Page]:
+        """Show what waits to be told, oldest first; the very first round begins with the window."""
+        since = start(cursor, self._window)
+        begin = self._clock() - self._window if since is None else since
+        filters, broken = self._filters()
         after: Place | None = None
-        filters, broken = await anyio.to_thread.run_sync(self._filters)
         while True:
-            begin = self._clock() - self.lag if since is None else since
-            records, after = await anyio.to_thread.run_sync(self._page, filters, begin, after, cursor)
+            records, after = self._page(filters, begin, after, cursor)
             yield Page(records, more=after is not None, broken=broken)
             broken = []
             if after is None:
-                break
-        await anyio.sleep(self._every)
+                return
 
     # ----- filters
 
@@ -136,14 +124,11 @@ class Matches:
 
     # ----- what was sent
 
-    async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
-        """Nothing to do: `note` hears more."""
-
-    async def note(self, standings: Sequence[Standing]) -> None:
+    def note(self, standings: Sequence[Standing]) -> None:
         """Write down what was sent; what was not written down is, when it is shown again."""
         done = [one.record.body for one in standings if one.fate == "done" and one.record.body]
         if done:
-            await anyio.to_thread.run_sync(self._note_sent, done)
+            self._note_sent(done)
 
     def _note_sent(self, sent: Sequence[Mapping[str, Any]]) -> None:
         sql = (
@@ -156,9 +141,9 @@ class Matches:
                 found = one["user"], one["listing"]["id"], one["filter_id"], now, CHANNEL
                 self._tables.run(connection, sql, *found)
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Let go of the connection."""
-        await anyio.to_thread.run_sync(self._tables.database.close)
+        self._tables.database.close()
 
 
 def _matched(filters: Sequence[Filter], row: Mapping[str, Any], sent: set[tuple[int, int]]) -> list[Record]:

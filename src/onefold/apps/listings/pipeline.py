@@ -21,8 +21,9 @@ from onefold.core.terms import Terms, seconds
 from onefold.sinks.chat import Chat
 from onefold.sinks.function import Function
 from onefold.sinks.pace import Rates
-from onefold.sources.function import Function as Shows
+from onefold.sinks.transaction import Transaction, Writes
 from onefold.sources.poll import Next, Offset, Poll
+from onefold.sources.rounds import Rounds
 from onefold.sources.table import Table
 from onefold.tables import kind_of
 from onefold.worker.pipeline import KeyOf, Pipeline
@@ -89,15 +90,19 @@ def _check(settings: Settings) -> None:
 
 
 def _collector(settings: Settings, sites: dict[str, Site]) -> Pipeline:
-    refresh = seconds(settings.refresh, "refresh")
+    refresh, tables = seconds(settings.refresh, "refresh"), Tables(settings.database)
     return Pipeline(
         "listings.collector",
         sources={name: feed(site, settings) for name, site in sites.items()},
         key={name: _versioned(name, site, refresh) for name, site in sites.items()},
-        sink=Raw(Tables(settings.database), settings.joined, sites, refresh),
+        sink=_written(settings, Raw(tables, sites, refresh), tables),
         terms=Terms(lease="1m"),
         lag_alarm="1h",
     )
+
+
+def _written(settings: Settings, write: Writes, tables: Tables) -> Transaction:
+    return Transaction(tables.database, write, effect="joined" if settings.joined else "idempotent")
 
 
 def _versioned(name: str, site: Site, refresh: float) -> KeyOf:
@@ -144,12 +149,13 @@ def _paging(site: Site) -> Offset | Next | None:
 
 
 def _processor(settings: Settings) -> Pipeline:
+    tables = Tables(settings.database)
     return Pipeline(
         "listings.processor",
         sources={"listings_raw": Table(settings.database, "listings_raw", every=settings.process_every)},
         # The time, too: an id may be given again after its row was taken away.
         key=lambda record: (record.id, str(record.body["fetched_at"])),
-        sink=Applied(Tables(settings.database), settings.joined, settings.sites),
+        sink=_written(settings, Applied(tables, settings.sites), tables),
         terms=Terms(lease="1m", attempts=5, backoff=("1s", "10m")),
     )
 
@@ -158,11 +164,7 @@ def _processor(settings: Settings) -> Pipeline:
 
 
 def _notifier(settings: Settings) -> Pipeline:
-    matches = Matches(
-        Tables(settings.database),
-        seconds(settings.window, "window"),
-        seconds(settings.notify_every, "notify_every"),
-    )
+    matches = Matches(Tables(settings.database), seconds(settings.window, "window"))
     chat = Chat(
         settings.chat_token,
         message,
@@ -173,7 +175,7 @@ def _notifier(settings: Settings) -> Pipeline:
     )
     return Pipeline(
         "listings.notifier",
-        sources={"matches": matches},
+        sources={"matches": Rounds(matches, every=settings.notify_every, lag=settings.window, timed=True)},
         key=match_parts,
         sink=chat,
         terms=Terms(lease="2m"),
@@ -188,7 +190,7 @@ def _cleaner(settings: Settings) -> Pipeline:
     age = seconds(settings.clean_after, "clean_after")
     return Pipeline(
         "listings.cleaner",
-        sources={"hours": Shows(Hours())},
+        sources={"hours": Rounds(Hours(), every="1m")},
         key=lambda record: record.id,
         sink=Function(Cleaning(Tables(settings.database), age), effect="idempotent"),
         terms=Terms(keep="7d"),

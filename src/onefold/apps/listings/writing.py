@@ -1,7 +1,7 @@
 """Writing into the tables of listings: raw rows as they were collected, and listings made from them.
 
-Each write is one transaction, together with the ledger's mark where the ledger stands in the same database,
-and safe to repeat where it does not. It decides nothing about when or how often.
+Each is called inside of a transaction, together with the ledger's mark where the ledger stands in the same
+database, and safe to repeat where it does not. It decides nothing about when or how often.
 """
 
 from __future__ import annotations
@@ -9,25 +9,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
-import anyio.to_thread
-
 from onefold.apps.listings.listing import Listing, listing
 from onefold.apps.listings.sites import READ, Site, bare, changed, value, version
-from onefold.core.entry import Effect
-from onefold.core.errors import Later, Rejected, Unreachable
+from onefold.core.errors import Rejected
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.tables import Database
 from onefold.tables.times import OURS, at, is_time
-
-AWAY = 5.0
-"""Seconds for which a database that does not answer is left alone."""
-
-Work = Sequence[tuple[Claim, Record]]
 
 
 class Tables:
@@ -54,56 +45,18 @@ class Tables:
         return OURS.written(when)
 
 
-class Written:
-    """A sink whose effect is what `write` does in a transaction, record by record."""
-
-    batch = 50
-
-    def __init__(self, tables: Tables, joined: bool) -> None:
-        self.effect: Effect = "joined" if joined else "idempotent"
-        self.tables = tables
-
-    def transaction(self) -> AbstractContextManager[Any]:
-        """Open a transaction and give its connection; leaving normally commits, raising rolls back."""
-        return self.tables.database.transaction()
-
-    def write(self, connection: Any, work: Work) -> list[Any]:
-        """Write the rows of these records, and give a receipt for each."""
-        return [self.write_one(connection, claim, record) for claim, record in work]
-
-    def write_one(self, connection: Any, claim: Claim, record: Record) -> Any:
-        raise NotImplementedError
-
-    async def put(self, work: Work) -> Sequence[Any | Exception]:
-        """Write in transactions of its own, one for each record, so that a bad one stands for itself."""
-        return [await anyio.to_thread.run_sync(self._alone, claim, record) for claim, record in work]
-
-    def _alone(self, claim: Claim, record: Record) -> Any:
-        try:
-            with self.transaction() as connection:
-                return self.write_one(connection, claim, record)
-        except Unreachable as error:
-            return Later(str(error), AWAY)
-        except Exception as error:
-            return error
-
-    async def aclose(self) -> None:
-        """Let go of the connection."""
-        await anyio.to_thread.run_sync(self.tables.database.close)
-
-
 # ----- the collector's
 
 
-class Raw(Written):
+class Raw:
     """Puts rows of sites into `listings_raw`, a row for each version."""
 
-    def __init__(self, tables: Tables, joined: bool, sites: Mapping[str, Site], refresh: float) -> None:
-        super().__init__(tables, joined)
+    def __init__(self, tables: Tables, sites: Mapping[str, Site], refresh: float) -> None:
+        self.tables = tables
         self._sites = sites
         self._refresh = refresh
 
-    def write_one(self, connection: Any, claim: Claim, record: Record) -> Any:
+    def __call__(self, connection: Any, claim: Claim, record: Record) -> Any:
         site = self._sites[record.source]
         row = {
             "source_id": self._source(connection, record.source),
@@ -139,21 +92,17 @@ KEPT = (
 """What a newer version replaces. When a listing was first seen stays what it was."""
 
 
-class Applied(Written):
+class Applied:
     """Makes a listing of a raw row, and marks the row, in one transaction."""
 
     def __init__(
-        self,
-        tables: Tables,
-        joined: bool,
-        sites: Mapping[str, Site],
-        clock: Callable[[], float] = time.time,
+        self, tables: Tables, sites: Mapping[str, Site], clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__(tables, joined)
+        self.tables = tables
         self._sites = sites
         self._clock = clock
 
-    def write_one(self, connection: Any, claim: Claim, record: Record) -> Any:
+    def __call__(self, connection: Any, claim: Claim, record: Record) -> Any:
         raw = self._as_it_stands(connection, record)
         if raw["processed_at"] is not None:
             return {"outcome": "marked before"}
