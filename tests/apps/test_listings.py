@@ -90,6 +90,24 @@ def test_every_flat_is_told_once_to_everybody_whom_it_fits_over_a_restart_in_the
     assert not expected(world, "off")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_the_seed_every_flat_is_told_once_by_workers_that_take_turns(place, seed):
+    names = tuple(USERS)
+    audience(place, *names)
+    changes = draw(seed, 120)
+    odd = ListingSites(Mischief(seed, TRICKS, 0.05))  # type: ignore[arg-type]
+    with odd as world, ChatWorld(Mischief(seed + 1, {"stall": 0.1, "busy": 0.1}, 0.1)) as chat:
+        now = time.time()
+        for part in range(4):
+            for n, change in enumerate(changes[part * 50 : part * 50 + 50]):
+                world.happen(now - 200 + part * 50 + n, change)
+            run_until(worker(settings(place, world, chat), place), lambda: told_all(world, chat, *names), 120)
+
+    assert heard(chat) == expected(world, *names)
+
+
 # ----- killed
 
 
