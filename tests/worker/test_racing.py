@@ -42,7 +42,7 @@ def second(source: str = "slow") -> Bid:
         (None, 1, False),
         (entry("slow"), 1, False),
         (entry(""), 1, False),
-        (entry(attempt=2), 1, False),
+        (entry(attempt=7), 1, True),
         (entry(), 0, False),
         (entry(later=True), 1, False),
         (entry(begun=5.0, effect="keyed"), 1, False),

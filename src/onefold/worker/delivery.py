@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from onefold.core.claims import Answer, Ending
+from onefold.core.claims import Answer, Bid, Ending
 from onefold.core.entry import Effect
 from onefold.core.errors import Later, LostClaim, OnefoldError, Refused, Unreachable
 from onefold.core.ports import Sink
@@ -95,7 +95,7 @@ class Delivery:
         if self.stopping():
             fates.update((task.key.id, "open") for task in tasks)
             return
-        bids = [bid(task, self.terms, self._effect, self._window, age(task)) for task in tasks]
+        bids = [self._bid(task, age(task)) for task in tasks]
         answers = await arun(claim_raced(bids, self._rivals), self._ports)
         won = []
         for task, one, answer in zip(tasks, bids, answers, strict=True):
@@ -107,6 +107,9 @@ class Delivery:
         if won:
             self._heart.add(*[attempt.pulse for attempt in won if attempt.pulse])
             await self._act(won, fates)
+
+    def _bid(self, task: Task, age: float) -> Bid:
+        return bid(task, self.terms, self._effect, self._window, age, self._prepare is not None)
 
     def _not_won(self, task: Task, answer: Answer) -> Fate:
         source = task.record.source
@@ -273,7 +276,7 @@ class Delivery:
         """Give a key that failed to the source that came second with it; recovery then acts on it."""
         second = [self._runners_up.take(one.key.id) for one in chunk]
         found = [(task, answer.entry) for task, answer in zip(second, answers, strict=True) if task]
-        bids = [bid(task, self.terms, self._effect, self._window, 0.0) for task, _ in found]
+        bids = [self._bid(task, 0.0) for task, _ in found]
         try:
             await arun(overtake(bids, [entry for _, entry in found], self._rivals), self._ports)
         except OnefoldError as error:  # then the first one's record waits its time, and is tried again

@@ -1,8 +1,9 @@
 """When the record of one source failed, another source's record of the same key may be tried at once.
 
 The first to show a thing is often the one that knows least of it. So its failure does not make the others
-wait: each source may try once before the back-off counts. Only where nothing can have happened, and not where
-the far side itself said when to come again. Decided here from bids and entries; `delivery` acts on it.
+wait: what another source shows is tried at once, before the back-off counts. Only where nothing can have
+happened, and not where the far side itself said when to come again. Decided here from bids and entries;
+`delivery` acts on it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def may_overtake(bid: Bid, entry: Entry | None, rivals: int) -> bool:
     """
     if entry is None or entry.state != "free" or entry.not_before is None or entry.begun is not None:
         return False
-    if entry.source in ("", bid.source) or entry.attempt > rivals:
+    if entry.source in ("", bid.source) or rivals < 1:
         return False
     failed = read(bid.key, entry)
     return failed is None or not failed.later

@@ -72,6 +72,7 @@ class Worker:
         self._store = store
         self._grace = seconds(grace, "grace")
         self._stop: anyio.Event | None = None
+        self._asked = False
         self._signal: int | None = None
 
     def run(self) -> int:
@@ -85,7 +86,8 @@ class Worker:
         return anyio.run(self.arun, True)
 
     def stop(self) -> None:
-        """Ask the worker to stop: nothing more is read or claimed."""
+        """Ask the worker to stop: nothing more is read or claimed. Before it runs, it stops as it begins."""
+        self._asked = True
         if self._stop is not None:
             self._stop.set()
 
@@ -102,6 +104,8 @@ class Worker:
     async def arun(self, signals: bool = False) -> int:
         """Run until told to stop."""
         self._stop = anyio.Event()
+        if self._asked:
+            self._stop.set()
         self._signal = None
         store = self._connected()
         merged = AsyncMerged(store, self.clock)
@@ -109,6 +113,7 @@ class Worker:
         try:
             await self._all(ports, signals)
         finally:
+            self._asked = False
             with anyio.move_on_after(5, shield=True):
                 await self._close_ends()
                 await merged.close()

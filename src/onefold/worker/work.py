@@ -83,15 +83,22 @@ class Attempt:
         return Task(self.key, self.record, self.name, self.request)
 
 
-def bid(task: Task, terms: Terms, effect: Effect, window: Seconds | None, age: Seconds) -> Bid:
-    """Bid for a task. A one-shot effect begins by a write of its own, because a batch waits its turn."""
+def bid(
+    task: Task,
+    terms: Terms,
+    effect: Effect,
+    window: Seconds | None,
+    age: Seconds,
+    prepares: bool = False,
+) -> Bid:
+    """Bid for a task. A one-shot effect, and one that is prepared, begins by a write of its own."""
     return Bid(
         task.key,
         token_hex(16),
         terms,
         effect,
         window,
-        effect != "one-shot",
+        effect != "one-shot" and not prepares,
         age,
         None,
         task.record.source,
