@@ -46,7 +46,8 @@ class Candles:
             f'api_key = "env:DEMO_KEY"\npairs = {json.dumps(list(PAIRS))}\nsince = "{since}"\n'
             f'until = "{until}"\nurl = "{self.api.url}"\nbars = "sqlite:///{self._table}"\n'
             'calendar = "24/7"\nleast = 0.01\npace = 0.0\nparallel = 2\nagain = "500ms"\nevery = "1s"\n'
-            'lease = "5s"\nbackoff = ["200ms", "2s"]\n'
+            # Workers die far more often here than anywhere else, and every death is an attempt.
+            'lease = "5s"\nbackoff = ["200ms", "2s"]\nattempts = 50\n'
         )
 
     def setup(self) -> dict[str, Any]:

@@ -41,7 +41,8 @@ class Listings:
         self._folder = folder
         return (
             f'database = "{self._database}"\nchat_token = "env:DEMO_CHAT_TOKEN"\nevery = "500ms"\n'
-            'process_every = "200ms"\nnotify_every = "300ms"\nlease = "5s"\nbackoff = ["200ms", "2s"]\n'
+            'process_every = "200ms"\nnotify_every = "300ms"\n'
+            'lease = "5s"\nbackoff = ["200ms", "2s"]\nattempts = 50\n'
             f'refresh = "10s"\nchat_url = "{self.chat.url}"\nchat_pace = [0.0, 0.0, 0.0]\n'
             f"{sections(self.sites.url)}"
         )

@@ -45,7 +45,7 @@ class Messages:
         self._shown = 0
         return (
             f'processor = "mailer"\nsignals = {json.dumps(str(self.file))}\nfollow = "200ms"\n'
-            'lease = "5s"\nbackoff = ["200ms", "2s"]\n'
+            'lease = "5s"\nbackoff = ["200ms", "2s"]\nattempts = 50\n'
             f'mail = {{ server = "{self.mail.url}", sender = "shop@example.org" }}\n'
         )
 
