@@ -1,0 +1,271 @@
+"""Copytrade on a real node: its subscriptions, receipts, restarts and forks; the order book counts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.apps.copytrade.logs import topic
+from onefold.worker import Worker
+from onefold.worlds.leaders import Deed, Kind
+from onefold.worlds.matches import FILLED, MILLION, Fill
+from tests.apps.copying import Script, Stage, retractions, settings, stage, worker
+from tests.apps.onchain import COMPILED, OnChain, kind, outcomes
+from tests.servers.anvil import ask, saved
+from tests.servers.fixtures import OwnServer
+from tests.servers.server import Launched, Server
+from tests.worker.stage import run_until
+
+pytestmark = pytest.mark.xdist_group("anvil")
+
+DEPTH = 4
+LATE = "5m"
+"""How long a receipt is waited for. History is read once more only after it, so what comes was streamed."""
+
+
+@pytest.fixture
+def node(own_server: OwnServer) -> Server:
+    return own_server("anvil")
+
+
+@pytest.fixture
+def chain(node: Server) -> OnChain:
+    return OnChain(node.url)
+
+
+@pytest.fixture
+def on() -> Iterator[Stage]:
+    with stage(nodes=()) as made:
+        yield made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'onefold.db'}"
+
+
+def worker_on(chain: OnChain, on: Stage, file: str, *only: str, **more: Any) -> Worker:
+    said = settings(
+        on,
+        leaders=tuple(chain.leaders),
+        streams=(chain.url.replace("http", "ws", 1),),
+        nodes=(chain.url,),
+        contracts=chain.contracts,
+        **{"depth": DEPTH, "receipt": LATE, **more},
+    )
+    return worker(said, file, only)
+
+
+def fill(chain: OnChain, leader: int = 0, market: int = 0, **more: Any) -> Fill:
+    asset = str(outcomes(market)[0])
+    return Fill(chain.leaders[leader], asset, "BUY", 100 * MILLION, 50 * MILLION)._replace(**more)
+
+
+def deed(*fills: Fill, kind: Kind = "trade") -> Deed:
+    return Deed(kind, "", fills)
+
+
+def heard(one: Worker, chain: OnChain) -> Any:
+    """Say that the worker listens, and has heard of the last head."""
+    source: Any = one.pipelines[0].sources["chain"]
+    return lambda: one.ready and source.head == chain.height
+
+
+def orders(on: Stage) -> dict[tuple[str, str], str]:
+    """Tell the size of what was ordered, by asset and side."""
+    return {(line["asset"], line["side"]): line["size"] for line in on.orders.journal.of("order")}
+
+
+# ----- subscriptions and receipts
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["chain", "chain-and-list"])
+def test_every_trade_on_a_real_node_is_copied_once_and_what_is_none_never(chain, on, file, listed):
+    one = worker_on(chain, on, file, *([] if listed else ["chain"]))
+    first, other = fill(chain), fill(chain, 1, market=1)
+    several = deed(first, first, first._replace(side="SELL"), fill(chain, market=1), other)
+    before = [deed(first._replace(era=era, fee=MILLION)) for era in ("V1", "V2")]
+    none = [deed(first, kind="split"), deed(first, kind="foreign")]
+    both = [deed(other._replace(usdc=48 * MILLION, side=side), kind="mint") for side in ("BUY", "SELL")]
+    chain.act(on, *before, listed=listed)  # read from history
+    script = Script(
+        (lambda: one.ready, lambda: chain.act(on, *none, several, listed=listed)),
+        (on.is_through, lambda: chain.act(on, *both, listed=listed)),
+        (on.is_through, lambda: chain.act(on, deed(first._replace(era="V1", side="SELL")), listed=listed)),
+        (on.is_through, chain.mine),
+        (heard(one, chain), lambda: None),
+    )
+    run_until(one, script, 40)
+
+    assert on.copied() == on.wanted()
+    assert on.copied().total() == 2 + 4 + 2 + 1
+    assert retractions(file) == []
+
+
+def test_several_orders_in_one_transaction_of_a_real_node_are_summed_by_asset_and_side(chain, on, file):
+    one = worker_on(chain, on, file, "chain")
+    first = fill(chain, size=100 * MILLION)
+    again = first._replace(size=60 * MILLION, usdc=30 * MILLION)
+    sold = fill(chain, market=1, side="SELL", fee=2 * MILLION)
+    script = Script(
+        (lambda: one.ready, lambda: chain.act(on, deed(first, again, sold))), (on.is_through, lambda: None)
+    )
+    run_until(one, script, 40)
+
+    assert orders(on) == {(first.asset, "BUY"): "80.00", (sold.asset, "SELL"): "50.00"}  # half of each
+
+
+# ----- a node that dies
+
+
+@pytest.fixture
+def mortal(node: Server) -> Launched:
+    if not isinstance(node, Launched):
+        pytest.skip(f"anvil is given by {node.origin}, and only servers started here are killed")
+    return node
+
+
+def test_what_a_node_mined_before_the_worker_was_back_is_copied_after_a_kill(mortal, chain, on, file):
+    one = worker_on(chain, on, file, "chain")
+
+    def die() -> None:
+        # The worker waits for us meanwhile: what is mined here was streamed to nobody.
+        mortal.kill()
+        mortal.restart()
+        chain.wait_to_mine()
+        chain.act(on, deed(fill(chain, market=1)), deed(fill(chain, 1)))
+        chain.mine()
+
+    script = Script(
+        (lambda: one.ready, lambda: chain.act(on, deed(fill(chain)))),
+        (lambda: on.is_through() and saved(mortal.folder) == chain.height, die),
+        (lambda: on.is_through() and one.ready, lambda: chain.act(on, deed(fill(chain, 1, market=1)))),
+        *[(on.is_through, chain.mine)] * (DEPTH + 1),
+        (heard(one, chain), lambda: None),
+    )
+    run_until(one, script, 40)
+
+    assert on.copied() == on.wanted()
+    assert on.copied().total() == 4
+    assert retractions(file) == []
+
+
+def test_what_a_node_forgot_when_it_died_is_retracted_and_what_it_mined_instead_copied(
+    mortal, chain, on, file, tmp_path
+):
+    one = worker_on(chain, on, file, "chain")
+    state, backup = mortal.folder / "state.json", tmp_path / "state.json"
+    forgotten: list[str] = []
+
+    def forget() -> None:
+        mortal.kill()
+        shutil.copy(backup, state)
+        mortal.restart()
+        chain.wait_to_mine()
+        chain.act(on, deed(fill(chain, market=1)))
+
+    script = Script(
+        (lambda: one.ready and saved(mortal.folder) == chain.height, lambda: shutil.copy(state, backup)),
+        (lambda: True, lambda: forgotten.extend(chain.act(on, deed(fill(chain))))),
+        (on.is_through, chain.mine),
+        (heard(one, chain), forget),
+        (lambda: on.is_through() and one.ready, chain.mine),
+        *[(heard(one, chain), chain.mine)] * (2 * DEPTH),
+        (lambda: len(retractions(file)) == 1, lambda: None),
+    )
+    run_until(one, script, 40)
+
+    assert on.copied() == on.wanted()
+    [parked] = retractions(file)
+    assert forgotten[0] in (parked.body or "")
+
+
+# ----- forks
+
+
+def replaced(chain: OnChain, before: list[Any]) -> None:
+    """Replace the last two blocks by empty ones, by the node's own word for it."""
+    ask(chain.url, "anvil_reorg", 2, [])
+
+
+def set_back(chain: OnChain, before: list[Any]) -> None:
+    """Set the chain back to what it was, and mine other blocks in the place of the last two."""
+    ask(chain.url, "evm_revert", before[0])
+    chain.mine()
+    chain.mine()
+
+
+@pytest.mark.parametrize("fork", [replaced, set_back])
+def test_a_trade_that_a_fork_of_a_real_node_took_away_is_retracted_once_after_depth_blocks(
+    chain, on, file, fork
+):
+    one = worker_on(chain, on, file, "chain")
+    before: list[Any] = []
+    gone: list[str] = []
+    early: list[Any] = []
+    script = Script(
+        (lambda: one.ready, lambda: before.append(ask(chain.url, "evm_snapshot"))),
+        (lambda: True, lambda: gone.extend(chain.act(on, deed(fill(chain))))),
+        (on.is_through, chain.mine),
+        (heard(one, chain), lambda: fork(chain, before)),
+        *[(heard(one, chain), chain.mine)] * (DEPTH - 1),
+        (heard(one, chain), lambda: early.extend(retractions(file))),
+        *[(heard(one, chain), chain.mine)] * DEPTH,
+        (lambda: len(retractions(file)) == 1, lambda: chain.act(on, deed(fill(chain, 1)))),
+        *[(on.is_through, chain.mine)] * (DEPTH + 1),
+        (heard(one, chain), lambda: None),
+    )
+    run_until(one, script, 40)
+
+    assert chain.receipt(gone[0]) is None
+    assert early == []
+    [parked] = retractions(file)
+    assert gone[0] in (parked.body or "")
+    assert on.copied() == on.wanted()
+
+
+def test_a_trade_that_a_fork_of_a_real_node_moved_to_another_block_is_still_one(chain, on, file):
+    one = worker_on(chain, on, file, "chain")
+    moved: list[str] = []
+    places: list[tuple[str, str]] = []
+
+    def place() -> None:
+        found = chain.receipt(moved[0])
+        places.append((found["blockNumber"], found["blockHash"]))
+
+    def move() -> None:
+        place()
+        raw = ask(chain.url, "eth_getRawTransactionByHash", moved[0])
+        ask(chain.url, "anvil_reorg", 2, [[raw, 1]])
+        place()
+
+    script = Script(
+        (lambda: one.ready, lambda: moved.extend(chain.act(on, deed(fill(chain), fill(chain, 1))))),
+        (on.is_through, chain.mine),
+        (heard(one, chain), move),
+        *[(heard(one, chain), chain.mine)] * (2 * DEPTH + 2),
+        (heard(one, chain), lambda: chain.act(on, deed(fill(chain, 1, market=1)))),
+        (on.is_through, lambda: None),
+    )
+    run_until(one, script, 40)
+
+    (was, hash_then), (stands, hash_now) = places
+    assert int(stands, 16) == int(was, 16) + 1
+    assert hash_then != hash_now
+    assert on.copied() == on.wanted()
+    assert retractions(file) == []
+    assert one.tallies["copytrade"].total("retracted") == 0
+
+
+# ----- our contracts
+
+
+def test_our_exchange_tells_of_orders_by_the_events_of_both_eras():
+    events = [one for one in COMPILED["Exchange"]["abi"] if one["type"] == "event"]
+    topics = {topic(f"{one['name']}({','.join(kind(part) for part in one['inputs'])})") for one in events}
+
+    assert topics == set(FILLED.values())
