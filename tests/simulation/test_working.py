@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from onefold.testing.sim import campaign
+from onefold.testing.sim import campaign, covering
 from onefold.testing.sim.__main__ import main
 from onefold.testing.sim.planted_workers import WORKERS
 from onefold.testing.sim.working import PROMISES, live
@@ -53,7 +53,12 @@ def test_a_bug_of_workers_is_found(bug):
     told = campaign.carry_out(campaign.Order("hunt", (bug.name, "0", "200")))
 
     assert told["found"], told
-    assert set(told["found"]["checkers"]) <= {*PROMISES, "errors"}
+    assert set(told["found"]["checkers"]) <= {*PROMISES, *covering.PROMISES, "errors"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_history_of_coverage_breaks_no_promise(seed):
+    assert [str(one) for one in covering.live(seed).violations] == []
 
 
 @abandoned

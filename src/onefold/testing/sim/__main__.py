@@ -99,8 +99,9 @@ def _replay_workers(seed: int, bug: str | None) -> int:
 def _told_of_workers(seed: int, bug: str | None) -> str:
     """Tell a history of workers: what happened, and which promises were broken."""
     logging.disable()
-    working = import_module("onefold.testing.sim.working")
-    town = working.live(seed, tracing=True)
+    tiles = bug is not None and named(bug).history == "tiles"
+    home = "onefold.testing.sim.covering" if tiles else "onefold.testing.sim.working"
+    town = import_module(home).live(seed, tracing=True)
     again = f"./dev sim --workers --seed {seed}" + (f" --plant {bug}" if bug else "")
     broken = [str(one) for one in town.violations] or ["every promise was kept"]
     return "\n".join([f"seed {seed} of workers:", *town.lines, "", *broken, f"again: {again}"])
@@ -113,7 +114,7 @@ def _hunt(name: str) -> int:
         return 1
     seed = told["found"]["seed"]
     plant(named(name))
-    if named(name).history == "worker":
+    if named(name).history != "ledger":
         _say(_told_of_workers(seed, name))
         return 0
     _say(_trace().failure(_live(seed), name))

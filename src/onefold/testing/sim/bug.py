@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-History = Literal["ledger", "worker"]
+History = Literal["ledger", "worker", "tiles"]
 
 
 class Edit(NamedTuple):
@@ -22,7 +22,7 @@ class Bug(NamedTuple):
     sentence: str
     edits: tuple[Edit, ...]
     history: History = "ledger"
-    """Which histories show it: of ledgers alone, or of workers with their sources."""
+    """Which histories show it: of ledgers, of workers with their sources, or of tiles that are filled."""
 
 
 def bug(name: str, sentence: str, module: str, old: str, new: str) -> Bug:

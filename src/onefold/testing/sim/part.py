@@ -24,6 +24,7 @@ MOST = 20
 HISTORIES: dict[History, str] = {
     "ledger": "onefold.testing.sim.history",
     "worker": "onefold.testing.sim.working",
+    "tiles": "onefold.testing.sim.covering",
 }
 
 Found = dict[str, Any]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from onefold.testing.sim.bug import Bug, Edit
 
+DOWNLOAD = "onefold.apps.candles.download"
+FILLING = "onefold.apps.candles.filling"
 ACTING = "onefold.worker.acting"
 CURSOR = "onefold.core.cursor"
 PAGING = "onefold.core.paging"
@@ -61,5 +63,23 @@ WORKERS: tuple[Bug, ...] = (
         TRADES,
         FILL,
         "    return (json.dumps(row, sort_keys=True),)\n",
+    ),
+    Bug(
+        "coverage-marked-before-rows-are-stored",
+        "A tile is in when its bars were published, whatever the sink has of them.",
+        (Edit(FILLING, "    if confirmed < shown:\n", "    if False:\n"),),
+        "tiles",
+    ),
+    Bug(
+        "empty-page-ends-the-range",
+        "A page without rows is taken for the last one.",
+        (
+            Edit(
+                DOWNLOAD,
+                "            url = after(url, page.following, asked)\n",
+                "            url = after(url, page.following, asked) if page.rows else None\n",
+            ),
+        ),
+        "tiles",
     ),
 )
