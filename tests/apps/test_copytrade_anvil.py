@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -212,9 +214,10 @@ def test_a_trade_that_a_fork_of_a_real_node_took_away_is_retracted_once_after_de
         (lambda: True, lambda: gone.extend(chain.act(on, deed(fill(chain))))),
         (on.is_through, chain.mine),
         (heard(one, chain), lambda: fork(chain, before)),
-        *[(heard(one, chain), chain.mine)] * (DEPTH - 1),
+        *[(heard(one, chain), chain.mine)] * (DEPTH - 2),
         (heard(one, chain), lambda: early.extend(retractions(file))),
-        *[(heard(one, chain), chain.mine)] * DEPTH,
+        # Too few for one that was missed only when it should have been final.
+        *[(heard(one, chain), chain.mine)] * 2,
         (lambda: len(retractions(file)) == 1, lambda: chain.act(on, deed(fill(chain, 1)))),
         *[(on.is_through, chain.mine)] * (DEPTH + 1),
         (heard(one, chain), lambda: None),
@@ -259,6 +262,106 @@ def test_a_trade_that_a_fork_of_a_real_node_moved_to_another_block_is_still_one(
     assert on.copied() == on.wanted()
     assert retractions(file) == []
     assert one.tallies["copytrade"].total("retracted") == 0
+
+
+# ----- everything at once
+
+
+class Wild:
+    """A chain that is drawn from a seed: trades, empty blocks, and forks that drop or move what they hold.
+
+    Forks are never deeper than what copytrade takes for final.
+    """
+
+    def __init__(self, chain: OnChain, on: Stage, seed: int) -> None:
+        self._chain, self._on = chain, on
+        self._random = Random(seed)
+
+    def steps(self, number: int, one: Worker) -> list[tuple[Any, Any]]:
+        drawn: list[tuple[Any, Any]] = []
+        for _ in range(number):
+            chance = self._random.random()
+            calm = pressed(one, self._chain) if self._random.random() < 0.4 else lambda: True
+            step = self._fork if chance < 0.25 else self._chain.mine if chance < 0.4 else self._trade
+            drawn.append((calm, step))
+        return drawn
+
+    def standing(self) -> set[str]:
+        """Name the trades that the chain holds now."""
+        named = {name: name.split("/")[1] for name in self._on.wanted()}
+        kept = {one for one in set(named.values()) if self._chain.receipt(one)}
+        return {name for name, transaction in named.items() if transaction in kept}
+
+    def is_copied(self) -> bool:
+        return self.standing() <= self._on.copied().keys()
+
+    # ----- what may happen
+
+    def _trade(self) -> None:
+        draw = self._random
+        first = fill(
+            self._chain, draw.randrange(2), draw.randrange(2),
+            side=draw.choice(("BUY", "SELL")), era=draw.choice(("V1", "V2")),
+        )  # fmt: skip
+        more = [first._replace(side="BUY"), first._replace(side="SELL")][: draw.randrange(3)]
+        alone = deed(first, kind="mint")
+        self._chain.act(self._on, *draw.choice(([deed(first, *more)], [alone], [deed(first), alone])))
+
+    def _fork(self) -> None:
+        """Replace the last blocks; the first of their transactions are mined again, the others dropped."""
+        depth = self._random.randrange(1, DEPTH)
+        held = [one for at in range(depth) for one in self._transactions(self._chain.height - depth + 1 + at)]
+        kept = held[: self._random.randrange(len(held) + 1)]
+        raw = [ask(self._chain.url, "eth_getRawTransactionByHash", one) for one in kept]
+        places = sorted(self._random.randrange(depth) for _ in raw)
+        ask(self._chain.url, "anvil_reorg", depth, [*zip(raw, places, strict=True)])
+
+    def _transactions(self, block: int) -> list[str]:
+        found: list[str] = ask(self._chain.url, "eth_getBlockByNumber", hex(block), False)["transactions"]
+        return found
+
+
+def pressed(one: Worker, chain: OnChain) -> Any:
+    """Say that the worker has heard of the last head; one that it missed is followed by others."""
+    is_heard = heard(one, chain)
+
+    def ask_again() -> bool:
+        if one.ready and not is_heard():
+            chain.mine()
+        return bool(is_heard())
+
+    return ask_again
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
+def test_what_stands_on_a_wild_chain_is_copied_once_and_what_is_gone_is_retracted(chain, on, file, seed):
+    one = worker_on(chain, on, file, "chain", receipt="500ms")
+    wild = Wild(chain, on, seed)
+
+    def is_settled() -> bool:
+        return wild.is_copied() and len(retractions(file)) == len(on.copied().keys() - wild.standing())
+
+    script = Script(
+        (lambda: one.ready, lambda: None),
+        *wild.steps(40, one),
+        (wild.is_copied, chain.mine),
+        *[(pressed(one, chain), chain.mine)] * (3 * DEPTH),
+        (is_settled, lambda: None),
+    )
+    run_until(one, script, 60)
+
+    standing = wild.standing()
+    gone = on.copied().keys() - standing
+    assert set(on.copied().values()) == {1}
+    assert standing
+    assert standing <= on.copied().keys()
+    assert sorted(named(one) for one in retractions(file)) == sorted(gone)
+
+
+def named(parked: Any) -> str:
+    """Name the trade of which a retraction tells."""
+    body = json.loads(parked.body)["record"]["body"]
+    return "/".join(body[part] for part in ("leader", "transaction", "asset", "side"))
 
 
 # ----- our contracts
