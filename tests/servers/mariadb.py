@@ -63,6 +63,8 @@ class Installed:
             f"--datadir={folder / 'data'}",
             f"--socket={folder / 'socket'}",
             f"--pid-file={folder / 'pid'}",
+            # A server that starts clears this folder of what it takes for its own: two must not share one.
+            f"--tmpdir={folder / 'data'}",
         ]
         # The defaults would fill 120 MB of disk before the first row.
         small = ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]

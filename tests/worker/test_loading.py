@@ -53,6 +53,9 @@ def pipelines(settings, live):
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
+    for name in ("shop", "teller", "broken", "wrong", "needs"):
+        if name in sys.modules:  # left by a test with a folder of its own
+            monkeypatch.delitem(sys.modules, name)
     before, path = set(sys.modules), list(sys.path)
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "teller.py").write_text(APP)
