@@ -29,9 +29,13 @@ from tests.sources.reading import TERMS, acted, exist, gaps, parked, pipeline, p
 LATENESS = 60
 PATHS = count()
 
+EVERYDAY = 30
+"""How many seeds of each fault run every day; the rest is for `--slow`."""
+
 
 def seeded(number: int) -> Any:
-    return pytest.mark.parametrize("seed", range(number), ids=lambda seed: f"seed{seed}")
+    drawn = [pytest.param(seed, marks=[] if seed < EVERYDAY else pytest.mark.slow) for seed in range(number)]
+    return pytest.mark.parametrize("seed", drawn, ids=[f"seed{seed}" for seed in range(number)])
 
 
 @pytest.fixture(scope="module")
