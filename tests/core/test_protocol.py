@@ -208,6 +208,14 @@ def test_a_dead_store_does_not_hide_the_cancellation():
         world.run(claim([bid()]))
 
 
+def test_a_dead_store_does_not_hide_that_a_settle_was_cancelled():
+    world = World(at_1="cancel", at_2="refuse")
+    hold = world.hold()
+
+    with pytest.raises(Cancelled):
+        world.run(end([(hold, Ending("returned", "1"), TERMS)]))
+
+
 def test_a_cancelled_settle_is_said_once_more_before_it_goes():
     world = World(at_1="cancel")
     hold = world.hold()

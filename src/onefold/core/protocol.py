@@ -231,8 +231,9 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
     except (GeneratorExit, Unreachable):
         raise
     except BaseException:
-        # Cancelled while saying how it ended: say it once more before going.
-        await _ask_or_answer(first, judge, leases=False)
+        # Cancelled while saying how it ended: say it once more before going, whatever comes of that.
+        with suppress(Unreachable):
+            await _ask_or_answer(first, judge, leases=False)
         raise
 
 
