@@ -141,7 +141,7 @@ def test_without_gamma_the_list_wins_though_the_chain_was_faster(file):
         coming = [deed(1)]
 
         def through() -> bool:
-            if coming and one.tallies["copytrade"].total("refused") > 6:
+            if coming and one.tallies["copytrade"].total("refused") > 2:
                 on.leaders.act(coming.pop(), mined=False)
             return on.is_through()
 

@@ -43,7 +43,7 @@ def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...], plant: st
 
     \b
     Example:
-        onefold demo --seconds 20
+        onefold demo --seconds 8
     """
     from onefold.worlds.demo.frame import Demo, table
     from onefold.worlds.demo.parts import PARTS, made
