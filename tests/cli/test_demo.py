@@ -54,7 +54,6 @@ def test_all_applications_survive_kills_between_claim_and_settle_and_naive_worke
     assert all(one["lost"] > 0 and one["twice"] > 0 for one in result["naive"]), result["naive"]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_an_account_that_does_not_add_up_is_said_and_fails():
     ended = ran("--seconds", str(SECONDS), "--app", "whales", "--plant", "key-without-log-index")

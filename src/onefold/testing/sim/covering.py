@@ -102,8 +102,7 @@ class Town:
         self.violations: list[Broken] = []
         random = Random(f"tiles {seed}")
         self.service, self.table = Service(random), Table()
-        live = Live()
-        live._bound.append(AsyncPorts(Inline(MemoryStore())))
+        self._live = live = Live()
         wanted = Wanted("EUR/USD", "C:EURUSD", FRAME, SERIES, 0, 3 * FRAME.tile)
         manner = Manner(always(), 0.0, 0.0, 1.0, 1.0, "polygon", 1, False)
         self.filling = Filling(
@@ -111,6 +110,7 @@ class Town:
         )
 
     async def run(self) -> None:
+        await self._live.attend(AsyncPorts(Inline(MemoryStore())))
         for since in range(0, 3 * FRAME.tile, FRAME.tile):
             await self._fill(Span(since, since + FRAME.tile))
 

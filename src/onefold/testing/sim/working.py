@@ -51,10 +51,6 @@ class Broken(NamedTuple):
         return f"{self.checker}: {self.text}"
 
 
-class Dead(Exception):
-    """Raised nowhere that counts: a dead process does not go on."""
-
-
 class Mortal:
     """The store as one life sees it. From the moment of its death on, nothing is answered or written."""
 
