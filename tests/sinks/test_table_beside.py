@@ -14,6 +14,7 @@ from onefold.core.record import Record
 from onefold.drive import Inline
 from onefold.sinks.table import Table, bound, statement
 from onefold.stores.memory import MemoryStore
+from onefold.tables.times import OURS
 from onefold.testing.proxy import Proxy, Reset
 from tests.databases import Place
 from tests.sinks.stage import PATIENT, Won, put_one, records, run_until, settled, states, worker
@@ -136,7 +137,8 @@ def test_a_database_file_that_is_not_there_is_not_made(tmp_path):
 def test_times_are_written_in_one_form_and_only_with_a_zone():
     moment = datetime(2026, 2, 22, 10, tzinfo=UTC)
 
-    assert bound("sqlite", moment) == "2026-02-22T10:00:00.000000+00:00"
+    assert bound("sqlite", moment) == "2026-02-22T10:00:00.000000Z"
+    assert OURS.pattern.fullmatch(bound("sqlite", moment))
     assert bound("postgresql", moment) == moment
     assert bound("mariadb", moment) == datetime(2026, 2, 22, 10)  # noqa: DTZ001  (it has none)
     assert bound("sqlite", {"a": [1]}) == '{"a": [1]}'

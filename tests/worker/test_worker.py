@@ -13,8 +13,10 @@ from onefold.core.errors import Misconfigured, Refused
 from onefold.core.key import Key
 from onefold.core.record import Broken, Page, Record
 from onefold.core.terms import Terms
+from onefold.drive import Inline
 from onefold.sinks.function import Function
 from onefold.sources.function import Function as Reads
+from onefold.stores.memory import MemoryStore
 from onefold.worker import Pipeline, Worker
 from onefold.worker.progress import cursor_key, position
 from tests.worker.stage import QUICK, FarSide, Feed, pipeline, records, run_until, store, until
@@ -413,3 +415,27 @@ def test_an_answer_for_each_item_is_asked_of_a_sink():
         lambda: (found := entry(memory, "r1")) is not None and found.state == "parked",
     )
     assert "answered 4 of 5" in entry(memory, "r1").body
+
+
+class Stubborn(Inline):
+    """A store that will not write *begun* for a while, and says that it cannot be asked so."""
+
+    left = 5
+
+    async def swap(self, changes):
+        begins = [one for one in changes if one.expected is not None and one.begin]
+        if begins and self.left:
+            self.left -= 1
+            raise Misconfigured("this entry was written by a later version")
+        return await super().swap(changes)
+
+
+def test_a_store_that_refuses_to_begin_stops_no_worker_and_takes_up_no_room():
+    # Two places only: a refusal that kept one would leave none for the rest.
+    far, memory = FarSide(), MemoryStore()
+    feed = Feed(records(*range(6)), finite=False)
+    worker = Worker([pipeline(feed, far, at_once=2)], store=Stubborn(memory))
+
+    run_until(worker, lambda: len(far.happened) == 6)
+
+    assert set(far.happened.values()) == {1}

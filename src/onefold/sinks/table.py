@@ -22,6 +22,7 @@ from onefold.core.record import Record
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.tables import PATIENCE, Database, Kind
 from onefold.tables.names import checked, checked_table, listed, quoted
+from onefold.tables.times import OURS
 
 AWAY: Seconds = 5.0
 """How long a database that does not answer is left alone."""
@@ -184,7 +185,8 @@ def bound(kind: Kind, value: Any) -> Any:
                 raise Rejected(f"{value.isoformat()} has no time zone: it names another moment everywhere")
             moment = value.astimezone(UTC)
             if kind == "sqlite":
-                return moment.isoformat(timespec="microseconds")
+                # The form in which queues write their own times: a column must not hold two.
+                return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + OURS.zone
             return moment.replace(tzinfo=None) if kind == "mariadb" else moment
         case Decimal():
             return str(value)

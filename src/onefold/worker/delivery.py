@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from onefold.core.claims import Answer, Bid, Ending
 from onefold.core.entry import Effect
-from onefold.core.errors import Later, LostClaim, OnefoldError, Refused, Unreachable
+from onefold.core.errors import Later, LostClaim, OnefoldError, Refused
 from onefold.core.ports import Sink
 from onefold.core.protocol import begin_many, end, renew, stop_by
 from onefold.core.record import Fate
@@ -135,7 +135,7 @@ class Delivery:
                     if self._prepare:  # preparing may wait, and must not hold up its neighbours
                         group.start_soon(self._prepared, chunks[0], ends, fates)
                         continue
-                    await self._ready([one for chunk in chunks for one in chunk], fates)
+                    await self._set_out(chunks, fates)
                     for chunk in chunks:
                         group.start_soon(self._acted, chunk, ends)
         finally:
@@ -159,12 +159,17 @@ class Delivery:
         return chunks
 
     async def _prepared(self, chunk: Sequence[Attempt], ends: Ends, fates: dict[bytes, Fate]) -> None:
-        try:
-            await self._ready(chunk, fates)
-        except BaseException:
-            self._room.release()
-            raise
+        await self._set_out([chunk], fates)
         await self._acted(chunk, ends)
+
+    async def _set_out(self, chunks: Sequence[Sequence[Attempt]], fates: dict[bytes, Fate]) -> None:
+        """Make chunks ready; where that fails, what they took up is room for others again."""
+        try:
+            await self._ready([one for chunk in chunks for one in chunk], fates)
+        except BaseException:
+            for _ in chunks:
+                self._room.release()
+            raise
 
     async def _acted(self, chunk: Sequence[Attempt], ends: Ends) -> None:
         try:
@@ -184,8 +189,8 @@ class Delivery:
                 await self._begin(chunk, fates)
             else:
                 await self._in_time(chunk, fates)
-        except Unreachable as error:
-            log.warning("%s: the store did not answer before an effect: %s", self.name, error)
+        except OnefoldError as error:
+            log.warning("%s: the store did not let an effect begin: %s", self.name, error)
             self._leave([one for one in chunk if not one.finished], fates)
 
     async def _begin(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
