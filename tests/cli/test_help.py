@@ -59,7 +59,7 @@ def test_the_example_of_every_command_works(here: Path, shop: Path, path: str):
     asks = path in ("onefold resolve", "onefold retry", "onefold cursors set", "onefold settings put")
     result = process(*shlex.split(example)[1:], *(["-y"] if asks else []))
 
-    assert result.returncode in (Code.FINE, Code.PERSON), result.stderr
+    assert result.returncode in (Code.FINE, Code.PERSON), result.stdout + result.stderr
     assert result.stdout
 
 

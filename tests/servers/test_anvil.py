@@ -14,9 +14,11 @@ from tests.worker.stage import until
 
 
 def pay(url: str) -> str:
-    """Send a transaction, and give its hash; the node mines it at once."""
+    """Send a transaction, and give its hash once it is mined: a moment after the answer."""
     one, other = ask(url, "eth_accounts")[:2]
-    return str(ask(url, "eth_sendTransaction", {"from": one, "to": other, "value": "0x1"}))
+    sent = str(ask(url, "eth_sendTransaction", {"from": one, "to": other, "value": "0x1"}))
+    anyio.run(until, lambda: receipts(url, sent) != [None])
+    return sent
 
 
 def height(url: str) -> int:

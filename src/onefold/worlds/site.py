@@ -119,7 +119,11 @@ def _server(site: Site) -> ThreadingHTTPServer:
 
         def do_GET(self) -> None:
             split = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            if len(body) < length:  # the asker died while it spoke
+                self.close_connection = True
+                return
             query = dict(parse_qsl(split.query, keep_blank_values=True))
             request = Request(self.command, split.path, query, dict(self.headers.items()), body, split.query)
             self._send(*site.answer(request))

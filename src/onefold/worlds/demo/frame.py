@@ -27,7 +27,9 @@ WORKERS = 2
 SILENCE = 2.0
 """Seconds after which a claim that is as it was belongs to a dead worker: a living one renews it sooner."""
 DRAIN = 25.0
-"""Seconds that the workers get, after the last kill and with truthful worlds, to finish what is left."""
+"""Seconds without progress, after the last kill and in truthful worlds, after which what is left is lost."""
+DRAIN_AT_MOST = 120.0
+"""Seconds after which it is lost even if there is progress: a slow machine is no loss, an endless one is."""
 
 WITH_A_BUG = """
 import sys
@@ -262,10 +264,14 @@ class Demo:
             self.between += bool(then.items() & self._held().items())
 
     def _drain(self) -> None:
-        until = time.monotonic() + DRAIN
-        while time.monotonic() < until and self._left():
+        """Let the workers finish what is left, for as long as it becomes less."""
+        began = moved = time.monotonic()
+        left = self._left()
+        while left and time.monotonic() < min(moved + DRAIN, began + DRAIN_AT_MOST):
             self._look(1.0)
             time.sleep(0.5)
+            before, left = left, self._left()
+            moved = time.monotonic() if left < before else moved
 
     def _left(self) -> int:
         """Count what should have happened and did not, and is not parked."""
