@@ -9,13 +9,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.cli.stage import PATIENCE, command, process
+from tests.waiting import wait_for
 
 PRICES = '''\
 """Reads feed.jsonl, and writes what it does into outside.txt; `slow` waits for the file `go`."""
@@ -174,11 +174,10 @@ class Working:
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something; a worker that ends before it is an error."""
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"it did not come to that: {self.log}")
-            time.sleep(0.01)
+        wait_for(condition, PATIENCE, meanwhile=self._still_lives, story=lambda: self.log)
+
+    def _still_lives(self) -> None:
+        assert self.process.poll() is None, f"the worker ended: {self.log}"
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

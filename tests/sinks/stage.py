@@ -12,7 +12,8 @@ from onefold.core.key import Key
 from onefold.core.record import Record
 from onefold.core.terms import Terms
 from onefold.worker import Pipeline, Worker
-from tests.worker.stage import QUICK, Feed, until
+from tests.waiting import until
+from tests.worker.stage import QUICK, Feed
 
 SCOPE = "stage"
 PATIENT = Terms(lease=2, backoff=(0.01, 0.05), attempts=50)

@@ -16,7 +16,7 @@ from onefold.core.key import Key
 from onefold.core.record import Record
 from onefold.sinks.command import SHOWN, Command, Failed, judged
 from tests.sinks.stage import SCOPE, put_one
-from tests.worker.stage import until
+from tests.waiting import until
 
 RECORD = Record("r1", {"id": "r1", "to": "Zoë"}, 1)
 

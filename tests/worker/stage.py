@@ -16,6 +16,7 @@ from onefold.drive import Inline
 from onefold.sinks.function import Function
 from onefold.stores.memory import MemoryStore
 from onefold.worker import Pipeline, Worker
+from tests.waiting import until as until
 
 QUICK = Terms(lease=2, backoff=(0.05, 0.2), attempts=3)
 
@@ -74,13 +75,6 @@ def pipeline(feed: Any, far: FarSide, *, effect: Effect = "one-shot", **more: An
             **more,
         },
     )
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for a condition; a condition that never holds is an error."""
-    with anyio.fail_after(seconds):
-        while not condition():  # noqa: ASYNC110  (a condition of the outside has no event)
-            await anyio.sleep(0.005)
 
 
 def run_until(worker: Worker, condition: Callable[[], bool], seconds: float = 10) -> int:

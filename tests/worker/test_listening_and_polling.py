@@ -30,6 +30,7 @@ from onefold.worker import Pipeline, Worker
 from onefold.worlds.mischief import Mischief, Trick
 from onefold.worlds.site import Site
 from onefold.worlds.stream import Events, Stream
+from tests.waiting import wait_for
 from tests.worker.stage import FarSide, Feed, pipeline, records, run_until, store
 
 TERMS = Terms(lease=20, backoff=(0.05, 0.2))
@@ -123,8 +124,7 @@ def let_happen(events: Events, number: int, mishaps: Mishaps, over: threading.Ev
     for n in range(number):
         mishaps.get(n, lambda: None)()
         events.happen()
-        while len(events.effects()) < n - 20 and not over.wait(0.002):
-            pass
+        wait_for(lambda n=n: over.is_set() or len(events.effects()) >= n - 20)  # type: ignore[misc]
 
 
 def drive(worker: Worker, events: Events, number: int, mishaps: Mishaps, until: Callable[[], bool]) -> int:
@@ -150,10 +150,10 @@ def drive(worker: Worker, events: Events, number: int, mishaps: Mishaps, until: 
 
 def strike(stream: Stream, trick: Trick) -> None:
     """Spoil the line in this way for certain, even if it is down at this moment."""
-    while trick not in tricks(stream.events):
-        if stream.connections:
-            stream.spoil(trick)
-        threading.Event().wait(0.005)
+    wait_for(
+        lambda: trick in tricks(stream.events),
+        meanwhile=lambda: stream.spoil(trick) if stream.connections else None,
+    )
 
 
 def tricks(events: Events) -> set[str]:

@@ -23,7 +23,7 @@ from onefold.sources.websocket import Disconnected, Websocket
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.site import Response, Site
 from onefold.worlds.stream import Events, Stream
-from tests.worker.stage import until
+from tests.waiting import until, wait_for
 
 SUBSCRIBE = [{"subscribe": "events"}]
 
@@ -77,10 +77,6 @@ def listen(source: Websocket, stream: Stream, then: Callable[[Heard], Any], curs
 
     anyio.run(both)
     return heard
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    anyio.run(until, condition)
 
 
 @pytest.mark.parametrize("binary", [False, True])
