@@ -80,6 +80,29 @@ def test_a_transaction_that_a_fork_moved_to_another_block_is_still_one_trade(fil
     assert one.tallies["copytrade"].total("retracted") == 0
 
 
+@pytest.mark.parametrize("tells_removed", [True, False], ids=["removed", "head-hashes"])
+def test_a_transaction_that_a_fork_dropped_before_its_receipt_came_is_not_waited_for(file, tells_removed):
+    with stage(nodes=[{"tells_removed": tells_removed, "nulls": 10_000}]) as on:
+        one = worker(settings(on, depth=DEPTH, receipt="10m"), file, ("chain",))
+        node = on.nodes[0]
+
+        def drop() -> None:
+            on.chain.fork(1, {deed(1).transaction})
+            node.nulls = 0
+            on.leaders.act(deed(2))
+
+        script = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1))),
+            (lambda: node.asked["eth_getTransactionReceipt"] > 0, drop),
+            (lambda: on.copied().total() > 0, on.chain.mine),
+            (heard(on, one), lambda: None),
+        )
+        run_until(one, script, 30)
+
+    assert [name.split("/")[1] for name in on.copied().elements()] == [deed(2).transaction]
+    assert retractions(file) == []
+
+
 def test_a_worker_that_starts_again_still_notices_what_a_fork_took_away(file):
     with stage() as on:
         one = worker(settings(on, depth=DEPTH), file, ("chain",))

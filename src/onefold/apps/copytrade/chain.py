@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from onefold.apps.copytrade.forks import Forks
 from onefold.apps.copytrade.logs import Contracts, Filter, filters, stamp, trades
-from onefold.apps.copytrade.rpc import Complaint, NodeError, Rpc, question
+from onefold.apps.copytrade.rpc import Block, Complaint, NodeError, Rpc, question
 from onefold.core.cursor import Cursor
 from onefold.core.documents import load, named, save
 from onefold.core.endpoints import Picks
@@ -115,7 +115,7 @@ class ChainTrades:
 
     async def _translated(self, page: Page) -> Page:
         before = dict(self._forks.watched)
-        announced: dict[str, str] = {}
+        announced: dict[str, Block] = {}
         found = [mark for one in page.records if (mark := self._hear(one, announced))]
         traded, broken = await self._receipts(announced)
         gone = await self._gone()
@@ -123,7 +123,7 @@ class ChainTrades:
             await self._remember(before)
         return Page([*traded, *gone, *found], page.gap, page.more, (*page.broken, *broken))
 
-    def _hear(self, one: Record, announced: dict[str, str]) -> Record | None:
+    def _hear(self, one: Record, announced: dict[str, Block]) -> Record | None:
         """Take note of a head or of a log; a head now and then tells how far was read."""
         match one.body:
             case {"head": head}:
@@ -134,41 +134,41 @@ class ChainTrades:
                 self._forks.remove(gone["transactionHash"].lower(), gone["blockHash"])
                 self._handled.pop((gone["transactionHash"].lower(), gone["blockHash"]), None)
             case {"log": seen}:
-                announced[seen["transactionHash"].lower()] = seen["blockHash"]
+                announced[seen["transactionHash"].lower()] = Block(seen["blockNumber"], seen["blockHash"])
             case _:
                 return one
         return None
 
     # ----- receipts
 
-    async def _receipts(self, announced: dict[str, str]) -> tuple[list[Record], list[Broken]]:
-        fresh = [pair for pair in announced.items() if pair not in self._handled]
+    async def _receipts(self, announced: dict[str, Block]) -> tuple[list[Record], list[Broken]]:
+        fresh = [(one, block) for one, block in announced.items() if (one, block.hash) not in self._handled]
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(transaction: str) -> dict[str, Any]:
+        async def one(transaction: str, block: Block) -> dict[str, Any]:
             async with room:
-                return await self._receipt(transaction)
+                return await self._receipt(transaction, block)
 
-        receipts = await asyncio.gather(*[one(transaction) for transaction, _ in fresh])
+        receipts = await asyncio.gather(*[one(*pair) for pair in fresh])
         records: list[Record] = []
         broken: list[Broken] = []
-        for pair, receipt in zip(fresh, receipts, strict=True):
+        for (transaction, block), receipt in zip(fresh, receipts, strict=True):
             try:
                 records += self._traded(receipt)
             except (ValueError, KeyError, TypeError) as error:
-                broken.append(Broken(pair[0], f"its receipt cannot be read: {error}"))
-            self._handled[pair] = None
+                broken.append(Broken(transaction, f"its receipt cannot be read: {error}"))
+            self._handled[transaction, block.hash] = None
         while len(self._handled) > HANDLED:
             self._handled.popitem(last=False)
         return records, broken
 
-    async def _receipt(self, transaction: str) -> dict[str, Any]:
+    async def _receipt(self, transaction: str, block: Block) -> dict[str, Any]:
         """Ask for a receipt, with the time of its block; without it the connection is given up.
 
         Then the next one reads from the cursor on, which has not passed this transaction.
         """
         try:
-            receipt = await self._rpc.receipt(transaction, self._how.patience)
+            receipt = await self._rpc.receipt(transaction, block, self._how.patience)
             time = stamp(receipt) or await self._rpc.timestamp(receipt["blockNumber"])
         except NodeError as error:
             raise Disconnected(str(error)) from error

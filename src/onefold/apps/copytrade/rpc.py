@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from onefold.core.endpoints import Facts, Picks
 from onefold.core.errors import OnefoldError, Refused
@@ -19,6 +19,13 @@ from onefold.sources.websocket.live import Live, Watch
 LARGEST = 32 << 20
 PAUSES = (0.1, 2.0)
 """Seconds between two questions for a receipt that is not there yet: the first, and the longest."""
+
+
+class Block(NamedTuple):
+    """A block, by its height as nodes write it and by its name."""
+
+    number: str
+    hash: str
 
 
 class NodeError(OnefoldError):
@@ -54,13 +61,18 @@ class Rpc:
         """Say how far the node has come."""
         return int(await self.ask("eth_blockNumber"), 16)
 
-    async def receipt(self, transaction: str, patience: float) -> dict[str, Any]:
-        """Wait for a receipt; a node that does not show it is left for another half-way."""
+    async def receipt(self, transaction: str, block: Block, patience: float) -> dict[str, Any]:
+        """Wait for a receipt; a node that does not show it is left for another half-way.
+
+        If another block stands where it was announced, there is nothing to wait for: a fork took it away, or
+        the node is on one.
+        """
         began, pause, moved = time.monotonic(), PAUSES[0], False
         while True:
             found = await self.ask("eth_getTransactionReceipt", transaction)
             if isinstance(found, dict):
                 return found
+            await self._expect(block, transaction)
             waited = time.monotonic() - began
             if waited >= patience:
                 raise NodeError(f"no node shows the receipt of {transaction} after {waited:.1f} s")
@@ -69,6 +81,15 @@ class Rpc:
                 await self.give_up(f"it does not show the receipt of {transaction}, which was announced")
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSES[1])
+
+    async def _expect(self, block: Block, transaction: str) -> None:
+        stands = await self.ask("eth_getBlockByNumber", block.number, False)
+        if isinstance(stands, dict) and stands["hash"] != block.hash:
+            gone = (
+                f"{transaction} was announced in block {int(block.number, 16)}, in whose place stands another"
+            )
+            await self.give_up(gone)
+            raise NodeError(gone)
 
     async def final(self, transaction: str, head: int) -> dict[str, Any] | None:
         """Ask a node that has come as far as `head` for a receipt, whose absence can be believed."""
