@@ -6,6 +6,7 @@ written, and every end is written under the claim's own token. What an end means
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -129,15 +130,16 @@ class Delivery:
         waiting = deque(won[at : at + self._batch] for at in range(0, len(won), self._batch))
         ends = Ends(lambda chunk, results: self._ended(chunk, results, fates))
         try:
-            async with anyio.create_task_group() as group:
+            # Of asyncio itself: a task for each effect costs a seventh of what it does in anyio.
+            async with asyncio.TaskGroup() as group:
                 while waiting:
                     chunks = await self._in_turn(waiting)
                     if self._prepare:  # preparing may wait, and must not hold up its neighbours
-                        group.start_soon(self._prepared, chunks[0], ends, fates)
+                        group.create_task(self._prepared(chunks[0], ends, fates))
                         continue
                     await self._set_out(chunks, fates)
                     for chunk in chunks:
-                        group.start_soon(self._acted, chunk, ends)
+                        group.create_task(self._acted(chunk, ends))
         finally:
             # Cancelled: what ended is said, and what had not had its turn is given back.
             with anyio.move_on_after(LAST_WORDS, shield=True):
@@ -242,7 +244,6 @@ class Delivery:
 
     async def _put(self, chunk: Sequence[Attempt]) -> Sequence[Any | BaseException]:
         """Let the sink act; what it raises as a whole is the answer to each."""
-        cancelled = anyio.get_cancelled_exc_class()
         try:
             with anyio.move_on_after(self._timeout) as scope:
                 if len(chunk) == 1 and chunk[0].pulse is not None:
@@ -252,7 +253,7 @@ class Delivery:
             if len(chunk) == 1 and chunk[0].lost:
                 return [LostClaim(chunk[0].key)]
             return [TimedOut(f"it took longer than {self._timeout:.0f} s")] * len(chunk)
-        except cancelled as error:
+        except asyncio.CancelledError as error:
             with anyio.move_on_after(LAST_WORDS, shield=True):
                 await self._ended(chunk, [error] * len(chunk), {})
             raise

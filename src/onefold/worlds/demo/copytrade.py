@@ -24,6 +24,7 @@ RULE: dict[str, Any] = {
     "ratio": 0.1,
     "max_order": 1e9,
     "max_orders": 1000,
+    "max_loss": 1e9,
     "min_order": 0,
     "only_held": False,
 }
