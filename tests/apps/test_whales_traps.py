@@ -10,13 +10,16 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from onefold import Ledger
 from onefold.apps.whales.filters import Subscriber
 from onefold.core.documents import load
-from onefold.drive import Ports, run
+from onefold.drive import Inline, Ports, run
 from onefold.stores import connect
+from onefold.stores.memory import MemoryStore
+from onefold.testing.clock import FakeClock
 from onefold.worker.progress import cursor_key, position
 from onefold.worlds.chat import TOKEN, ChatWorld
 from onefold.worlds.mischief import Mischief
@@ -177,14 +180,31 @@ def test_two_workers_that_see_the_same_fills_alert_once(url):
     assert transactions(chat) == wanted
 
 
-def test_an_outage_longer_than_the_seeds_memory_repeats_nothing(url):
-    # Fifteen minutes are over, the feed shows the same page again: the ledger knows, not a short set.
+def test_an_outage_longer_than_the_seeds_memory_repeats_nothing():
+    # The seed remembered for fifteen minutes; sixteen pass by the store's clock, and the feed repeats itself.
+    clock = FakeClock(time.time() - 16 * 60)
+    store = MemoryStore(clock)
     with Polymarket() as data, ChatWorld() as chat:
-        data.happen(*data.draw(1, 8, int(time.time()) - 3600))
+        data.happen(*data.draw(1, 8, int(clock())))
         said = settings(data, chat, ALL)
-        run_until(worker(said, url), lambda: transactions(chat).total() == 8)
-        data.happen(*data.draw(2, 1, int(time.time())))
-        run_until(worker(said, url), lambda: transactions(chat).total() >= 9)
+        run_until(worker(said, Inline(store)), lambda: transactions(chat).total() == 8)
+        clock.sleep(16 * 60)
+        data.happen(*data.draw(2, 1, int(clock())))
+        run_until(worker(said, Inline(store)), lambda: transactions(chat).total() >= 9)
 
     assert transactions(chat) == expected(data, ALL)
-    assert said.keep == "8d"
+
+
+def test_eighteen_trades_of_one_second_with_page_boundaries_inside_are_each_told_once(url):
+    now = int(time.time()) - 5
+    with Polymarket() as data, ChatWorld() as chat:
+        rows = [{**row, "timestamp": now} for row in data.draw(9, 40, now)]
+        apart = list({row["transactionHash"]: row for row in rows}.values())[:18]
+        data.happen(*apart)
+        said = msgspec.structs.replace(settings(data, chat, ALL), page=5)
+        run_until(worker(said, url), lambda: transactions(chat).total() >= 18)
+        again = worker(said, url)
+        run_until(again, lambda: again.ready)
+
+    assert transactions(chat) == {("all", row["transactionHash"]): 1 for row in apart}
+    assert len(apart) == 18
