@@ -89,6 +89,12 @@ class SmtpWorld:
         self.journal.note(kind, sender=sender, to=to, text=text, **facts)
 
 
+class _Server(ThreadingTCPServer):
+    daemon_threads = True
+    # With the usual 5, some of a burst wait half a minute for the greeting, which nobody asked for.
+    request_queue_size = 256
+
+
 def _server(world: SmtpWorld) -> ThreadingTCPServer:
     class Handler(StreamRequestHandler):
         def handle(self) -> None:
@@ -144,9 +150,7 @@ def _server(world: SmtpWorld) -> ThreadingTCPServer:
                 raise _Cut
             self._line("250 taken" if wrong is None else f"{wrong} no")
 
-    server = ThreadingTCPServer(("127.0.0.1", 0), Handler, bind_and_activate=True)
-    server.daemon_threads = True
-    return server
+    return _Server(("127.0.0.1", 0), Handler)
 
 
 class _Cut(Exception):
