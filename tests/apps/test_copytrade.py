@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from onefold.worlds.leaders import Kind
+from onefold.worlds.leaders import Deed, Kind
 from onefold.worlds.matches import MILLION
 from onefold.worlds.mischief import Mischief
-from tests.apps.copying import deed, fill, kept, run, settings, stage, worker
+from tests.apps.copying import Script, deed, fill, kept, run, settings, stage, worker
 from tests.worker.stage import run_until
 
 STORES = [
@@ -18,7 +18,10 @@ STORES = [
     pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
     pytest.param("mariadb", marks=pytest.mark.store("mariadb")),
 ]
-KINDS: tuple[Kind, ...] = ("trade", "trade", "trade", "mint", "redeem", "split", "foreign")
+KINDS: tuple[Kind, ...] = (
+    *("trade", "trade", "trade", "mint"),
+    *("redeem", "split", "merge", "convert", "foreign"),
+)
 TROUBLE = {"busy": 0.05, "error": 0.05, "stall": 0.05, "cut-before": 0.03, "half": 0.03}
 
 
@@ -79,6 +82,28 @@ def test_two_assets_and_both_sides_of_one_transaction_are_copied_from_either_sou
     assert on.copied().total() == 4
 
 
+@pytest.mark.parametrize("chain_first", [True, False], ids=["chain-first", "list-first"])
+def test_in_whatever_order_the_sources_show_two_fills_of_one_transaction_each_is_copied_once(
+    file, chain_first
+):
+    both, last = deed(1, fill(), fill(market=1)), deed(2, fill(1))
+    with stage() as on:
+
+        def show(*deeds: Deed, chain: bool) -> None:
+            on.leaders.act(*deeds, mined=chain, listed=not chain)
+
+        one = worker(settings(on), file)
+        script = Script(
+            (lambda: one.ready, lambda: show(both, chain=chain_first)),
+            (lambda: on.copied().total() == 2, lambda: show(both, last, chain=not chain_first)),
+            (lambda: on.copied().total() >= 3, lambda: None),
+        )
+        run_until(one, script, 20)
+
+    assert on.copied() == on.wanted()
+    assert on.copied().total() == 3
+
+
 @pytest.mark.parametrize("only", [("chain",), ("activity",)], ids=["chain", "list"])
 def test_two_orders_of_one_asset_are_one_row_of_the_list_and_copied_once_with_their_sum(file, only):
     with stage() as on:
@@ -92,7 +117,7 @@ def test_two_orders_of_one_asset_are_one_row_of_the_list_and_copied_once_with_th
     assert line["price"] == "0.52"
 
 
-@pytest.mark.parametrize("kind", ["redeem", "split", "foreign"])
+@pytest.mark.parametrize("kind", ["redeem", "split", "merge", "convert", "foreign"])
 def test_what_is_no_trade_of_a_known_exchange_is_never_copied(file, kind):
     with stage() as on:
         on.leaders.act(*[one._replace(kind=kind) for one in on.leaders.draw(3, 4)])

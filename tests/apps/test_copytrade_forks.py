@@ -103,6 +103,23 @@ def test_a_transaction_that_a_fork_dropped_before_its_receipt_came_is_not_waited
     assert retractions(file) == []
 
 
+def test_a_removed_log_is_no_trade_and_nobody_asks_for_its_receipt(file):
+    with stage() as on:
+        on.leaders.act(deed(1))
+        for _ in range(15):
+            on.chain.mine()
+        one = worker(settings(on, depth=DEPTH, max_age="20s"), file, ("chain",))  # looks back ten blocks
+        script = Script(
+            (lambda: listening(on, one), lambda: on.chain.fork(16, {deed(1).transaction})),
+            (heard(on, one), lambda: on.leaders.act(deed(2))),
+            (lambda: on.copied().total() > 0, lambda: None),
+        )
+        run_until(one, script, 20)
+
+    assert [name.split("/")[1] for name in on.copied().elements()] == [deed(2).transaction]
+    assert on.nodes[0].asked["eth_getTransactionReceipt"] == 1
+
+
 def test_a_worker_that_starts_again_still_notices_what_a_fork_took_away(file):
     with stage() as on:
         one = worker(settings(on, depth=DEPTH), file, ("chain",))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
+from onefold.apps.copytrade.orders import Placed, Remote
 from onefold.apps.copytrade.sizing import Rule
+from onefold.sinks.web import NoAnswer
 from onefold.worlds.leaders import LEADERS
 from onefold.worlds.matches import MILLION
 from onefold.worlds.mischief import Mischief
-from tests.apps.copying import ALL, deed, entry, fill, is_done, kept, run, settings, stage, worker
+from onefold.worlds.orders import OrderBook
+from tests.apps.copying import ALL, QUICK, deed, entry, fill, is_done, kept, run, settings, stage, worker
 from tests.worker.stage import run_until, until
 
 STORES = [
@@ -63,6 +69,69 @@ def test_an_order_in_doubt_for_longer_than_its_id_is_remembered_is_found_by_its_
 
     assert on.copied() == on.wanted()
     assert len(on.orders.journal.of("repeat")) <= 1
+
+
+def test_an_order_that_times_out_is_looked_for_and_never_made_twice():
+    order = {"client_id": "a" * 32, "reference": "l/t/a/BUY", "size": "1.00", "price": "0.50"}
+    # The book takes the order and answers too late, and too late again when it is looked for.
+    with OrderBook(Mischief(1, {"stall": 1.0}, 1.0)) as book:
+
+        async def twice() -> Placed:
+            exchange = Remote(book.url, None, timeout=0.2)
+            with pytest.raises(NoAnswer):
+                await exchange.place(order)
+            book.mischief.stop()
+            try:
+                return await exchange.place(order)
+            finally:
+                await exchange.aclose()
+
+        placed = anyio.run(twice)
+
+    assert (placed.size, placed.price) == (Decimal("1.00"), Decimal("0.50"))
+    assert [request.method for request in book.requests] == ["POST", "GET", "POST"]
+    assert len(book.journal.of("order")) == 1
+
+
+def test_a_service_that_keeps_failing_is_asked_no_more_and_a_person_may_retry(file):
+    with stage(orders=Mischief(1, {"error": 1.0})) as on:
+        on.leaders.act(deed(1))
+        [name] = on.wanted()
+        one = worker(settings(on), file)
+        run_until(one, lambda: "failed" in kept_if_any(file, name), 40)
+        asked = len([request for request in on.orders.requests if request.method == "POST"])
+        on.orders.mischief.stop()
+        retry = [
+            sys.executable,
+            "-m",
+            "onefold",
+            "retry",
+            "copytrade",
+            *name.split("/"),
+            "--store",
+            file,
+            "-y",
+        ]
+        subprocess.run(retry, check=True, capture_output=True)
+        run_until(worker(settings(on), file), on.is_through)
+
+    assert asked == QUICK.attempts
+    assert on.copied() == on.wanted()
+
+
+def kept_if_any(url: str, name: str) -> str:
+    found = entry(url, name)
+    return str(found.why) if found else ""
+
+
+def test_two_workers_that_hear_of_the_same_trades_copy_each_once(store):
+    # The seed's mutex lives in one process, and is let go before the commit.
+    with stage(orders=Mischief(2, {"stall": 0.3, "cut-after": 0.1}, 0.05)) as on:
+        on.leaders.act(*on.leaders.draw(8, 12))
+        workers = [worker(settings(on), store), worker(settings(on), store)]
+        anyio.run(side_by_side, workers, on.is_through)
+
+    assert on.copied() == on.wanted()
 
 
 def test_a_refused_order_is_parked_and_its_count_taken_back(file):

@@ -17,9 +17,9 @@ from onefold.core.errors import Misconfigured
 from onefold.core.record import Record
 from onefold.worker.settings import Live
 from onefold.worlds import matches
-from onefold.worlds.chain import Chain, Transaction
+from onefold.worlds.chain import Chain, Transaction, fits
 from onefold.worlds.leaders import LEADERS, Leaders
-from onefold.worlds.matches import MILLION, Fill, match, minted, moved, redeemed, split
+from onefold.worlds.matches import MILLION, Fill, converted, match, merged, minted, moved, redeemed, split
 from onefold.worlds.polymarket import Polymarket
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures"
@@ -78,15 +78,25 @@ def test_in_a_merge_both_sell():
     [
         redeemed(ME, ASSET, MILLION),
         split(ME, [ASSET, "7"], MILLION),
+        merged(ME, [ASSET, "7"], MILLION),
+        converted(ME, ASSET, ["7", "9"], MILLION),
         moved(BUY),
         matches.foreign(BUY, "0x" + "77" * 20),
         [{**log, "topics": log["topics"][:3]} for log in match([BUY])],
         match([BUY._replace(size=0)]),
     ],
-    ids=["redeem", "split", "transfers", "foreign", "short", "nothing"],
+    ids=["redeem", "split", "merge", "convert", "transfers", "foreign", "short", "nothing"],
 )
 def test_what_is_no_order_of_a_known_exchange_is_no_trade(logs):
     assert read(logs) == []
+
+
+def test_an_exchange_or_token_that_nobody_named_is_neither_asked_for_nor_believed():
+    logs = [{**log, "address": "0x" + "99" * 20} for log in match([BUY])]
+
+    assert read(logs) == []
+    assert not any(fits(log, wanted) for log in logs for wanted in filters([ME], Contracts()))
+    assert all(any(fits(log, wanted) for wanted in filters([ME], Contracts())) for log in match([BUY])[:3])
 
 
 def test_a_transaction_that_failed_holds_no_trade():

@@ -14,11 +14,19 @@ from typing import Any, Literal, NamedTuple
 from onefold.worlds.chain import Chain, Transaction
 from onefold.worlds.feed import Feed, Row
 from onefold.worlds.journal import Journal
-from onefold.worlds.matches import MILLION, Fill, foreign, match, minted, redeemed, split
+from onefold.worlds.matches import MILLION, Fill, converted, foreign, match, merged, minted, redeemed, split
 from onefold.worlds.polymarket import Polymarket
 from onefold.worlds.site import Response
 
-Kind = Literal["trade", "mint", "redeem", "split", "foreign"]
+Kind = Literal["trade", "mint", "redeem", "split", "merge", "convert", "foreign"]
+
+LISTED: Mapping[Kind, str] = {
+    "redeem": "REDEEM",
+    "split": "SPLIT",
+    "merge": "MERGE",
+    "convert": "CONVERSION",
+}
+"""How the list calls what is no trade."""
 
 LEADERS = tuple(f"0x{number:040x}" for number in (0xA11CE, 0xB0B0, 0xCA401))
 UNKNOWN = "0x" + "77" * 20
@@ -86,15 +94,20 @@ class Leaders:
 
     def _logs(self, deed: Deed) -> list[dict[str, Any]]:
         first, number = deed.fills[0], int(deed.transaction[-16:], 16) + 1
+        pair = [first.asset, str(int(first.asset) ^ 1)]
         match deed.kind:
             case "trade":
                 return match(deed.fills, number)
             case "mint":
-                return minted(first, str(int(first.asset) ^ 1), number)
+                return minted(first, pair[1], number)
             case "redeem":
                 return redeemed(first.wallet, first.asset, first.size)
             case "split":
-                return split(first.wallet, [first.asset, str(int(first.asset) ^ 1)], first.size)
+                return split(first.wallet, pair, first.size)
+            case "merge":
+                return merged(first.wallet, pair, first.size)
+            case "convert":
+                return converted(first.wallet, pair[0], [pair[1], str(int(pair[1]) + 4)], first.size)
             case "foreign":
                 return foreign(first, UNKNOWN)
 
@@ -119,8 +132,8 @@ class Leaders:
             "price": sum(one.usdc for one in fills) / size,
             **self._market(first.asset),
         }
-        if deed.kind in ("redeem", "split"):
-            row |= {"type": deed.kind.upper(), "asset": "", "side": "", "price": 0, "outcomeIndex": 999}
+        if deed.kind in LISTED:
+            row |= {"type": LISTED[deed.kind], "asset": "", "side": "", "price": 0, "outcomeIndex": 999}
         return row
 
     def _market(self, asset: str) -> Row:

@@ -29,6 +29,7 @@ EXCHANGES = {
     "V1": "0x4bfb41d5b3570defd03c39a9a4d8de6bd8b8982e",
     "V2": "0xe111180000d2663c0091e4f400237545b87b996b",
 }
+ADAPTER = "0x" + "ada" * 13 + "a"
 FEES = "0x" + "fee" * 13 + "f"
 SOMEBODY = "0x" + "ab" * 20
 ZERO = "0x" + "0" * 40
@@ -115,12 +116,31 @@ def redeemed(wallet: str, asset: str, size: int) -> list[Log]:
 
 def split(wallet: str, assets: Sequence[str], size: int) -> list[Log]:
     """Write a split: money goes, a batch of both outcomes comes."""
-    ids = [int(one) for one in assets]
-    batch = [64, 64 + 32 * (len(ids) + 1), len(ids), *ids, len(ids), *[size] * len(ids)]
     return [
         log(USDC_E, [TRANSFER, wallet, CTF], size),
-        log(CTF, [BATCH, wallet, ZERO, wallet], *batch),
+        log(CTF, [BATCH, wallet, ZERO, wallet], *_batch(assets, size)),
     ]
+
+
+def merged(wallet: str, assets: Sequence[str], size: int) -> list[Log]:
+    """Write a merge: a batch of both outcomes goes, money comes."""
+    return [
+        log(CTF, [BATCH, wallet, wallet, ZERO], *_batch(assets, size)),
+        log(USDC_E, [TRANSFER, CTF, wallet], size),
+    ]
+
+
+def converted(wallet: str, given: str, taken: Sequence[str], size: int) -> list[Log]:
+    """Write a conversion: shares against one outcome go, shares in all the others come, by an adapter."""
+    return [
+        log(CTF, [SINGLE, ADAPTER, wallet, ADAPTER], int(given), size),
+        log(CTF, [BATCH, ADAPTER, ADAPTER, wallet], *_batch(taken, size)),
+    ]
+
+
+def _batch(assets: Sequence[str], size: int) -> list[int]:
+    ids = [int(one) for one in assets]
+    return [64, 64 + 32 * (len(ids) + 1), len(ids), *ids, len(ids), *[size] * len(ids)]
 
 
 def foreign(fill: Fill, address: str) -> list[Log]:

@@ -131,8 +131,11 @@ class ChainTrades:
                 self._heads += 1
                 return _mark(int(one.at)) if self._heads % MARK_EVERY == 0 else None
             case {"log": {"removed": True} as gone}:
-                self._forks.remove(gone["transactionHash"].lower(), gone["blockHash"])
-                self._handled.pop((gone["transactionHash"].lower(), gone["blockHash"]), None)
+                transaction, block = gone["transactionHash"].lower(), gone["blockHash"]
+                self._forks.remove(transaction, block)
+                self._handled.pop((transaction, block), None)
+                if transaction in announced and announced[transaction].hash == block:
+                    del announced[transaction]
             case {"log": seen}:
                 announced[seen["transactionHash"].lower()] = Block(seen["blockNumber"], seen["blockHash"])
             case _:
