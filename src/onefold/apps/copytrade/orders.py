@@ -128,4 +128,7 @@ def placed(told: Any) -> Placed:
         raise NoAnswer(f"the order service answered {str(told)[:80]!r}, which says nothing")
     if not told["success"]:
         raise Rejected(f"the order was refused: {str(told.get('errorMsg'))[:200]}")
+    missing = [name for name in ("orderID", "filled", "at") if told.get(name) is None]
+    if missing:
+        raise NoAnswer(f"the order service took an order and does not say {' and '.join(missing)} of it")
     return Placed(str(told["orderID"]), Decimal(str(told["filled"])), Decimal(str(told["at"])))
