@@ -132,6 +132,7 @@ class Terminal:
         while text not in self.shown:
             left = deadline - time.monotonic()
             if left <= 0 or not self._read(left):
+                self._process.kill()
                 raise AssertionError(f"{text!r} was not shown, but: {self.shown}")
         return self.shown
 

@@ -124,14 +124,17 @@ def test_watching_prints_a_line_per_change_where_there_is_no_terminal(book: Ledg
     in_doubt(book, Key("charges", 1))
     words = command("status", "--watch", "--every", "0.01", *options)
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout is not None
-        lines = [watching.stdout.readline()]
-        in_doubt(book, Key("charges", 2))
-        while not re.search(r'2 parked|"parked": 2', lines[-1]):
-            lines.append(watching.stdout.readline())
-            assert lines[-1]
-        watching.send_signal(signal.SIGINT)
-        rest, _ = watching.communicate(timeout=PATIENCE)
+        try:
+            assert watching.stdout is not None
+            lines = [watching.stdout.readline()]
+            in_doubt(book, Key("charges", 2))
+            while not re.search(r'2 parked|"parked": 2', lines[-1]):
+                lines.append(watching.stdout.readline())
+                assert lines[-1]
+            watching.send_signal(signal.SIGINT)
+            rest, _ = watching.communicate(timeout=PATIENCE)
+        finally:
+            watching.kill()
 
     # Without the time at the start of a line. Two lines or three: the entry may be seen while it is held.
     told = [re.sub("^[-0-9: ]+Z", "", line) for line in lines]
