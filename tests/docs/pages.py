@@ -10,6 +10,7 @@ __all__ = ["Block", "anchors", "blocks", "links"]
 
 FENCE = re.compile(r"^ *(?P<marks>`{3,}|~{3,}) *(?P<language>[\w-]*)[^`]*$")
 HIDDEN = re.compile(r"^<!-- python$")
+SAVED = re.compile(r"^<!-- saved as ([\w-]+\.\w+) -->$")
 LINK = re.compile(
     r"!?\[[^\]]*\]\((?P<inline><[^>]+>|[^)\s]+)(?: +\"[^\"]*\")?\)|^\[[^\]]+\]: +(?P<defined>\S+)", re.M
 )
@@ -17,17 +18,23 @@ LINK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """The inside of a fence; `line` is where its first line stands on the page, counted from 1."""
+    """The inside of a fence; `line` is where its first line stands on the page, counted from 1.
+
+    A comment `<!-- saved as NAME -->` on the line before a fence names the file that a reader makes of it.
+    """
 
     language: str
     text: str
     line: int
+    file: str | None = None
 
 
 def blocks(page: str) -> Iterator[Block]:
     """Give the fenced blocks in order; a comment `<!-- python` counts as Python that readers do not see."""
     for language, start, stop, lines in fences(page):
-        yield Block(language, dedent("\n".join(lines[start:stop])) + "\n", start + 1)
+        saved = SAVED.match(lines[start - 2]) if start > 1 else None
+        text = dedent("\n".join(lines[start:stop])) + "\n"
+        yield Block(language, text, start + 1, saved[1] if saved else None)
 
 
 def fences(page: str) -> Iterator[tuple[str, int, int, list[str]]]:

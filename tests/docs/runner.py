@@ -1,10 +1,11 @@
 """Runs the blocks of one page, top to bottom, as a reader would who tries everything in an empty folder.
 
 Python blocks of a page share one namespace and one event loop, and may await at top level. Lines that start
-with `$ onefold` in console and sh blocks are run by a shell; they must exit with 0, or with the code in a
-closing comment such as `# exit 3`. TOML blocks must parse. A block that begins with a comment like
-`# shop.py` is saved under that name, too. Other blocks are for the eye only. It must not swallow anything:
-whatever goes wrong leaves as an exception that names page and line.
+with `$ onefold` or `$ python -m onefold` in console and sh blocks are run by a shell; they must exit with 0,
+or with the code in a closing comment such as `# exit 3`. TOML blocks must parse. A block that begins with a
+comment like `# shop.py`, or that follows `<!-- saved as NAME -->`, is saved under that name, too. Other blocks
+are for the eye only. It must not swallow anything: whatever goes wrong leaves as an exception that names page
+and line.
 """
 
 import ast
@@ -24,6 +25,7 @@ from tests.docs.pages import Block, blocks
 
 __all__ = ["Broken", "commands", "run_page"]
 
+RUN = ("$ onefold", "$ python -m onefold")
 NAMED = re.compile(r"# ([\w-]+\.(?:py|toml))\n")
 EXIT = re.compile(r"\s#.*\bexit (?P<code>\d+)\s*$")
 
@@ -57,8 +59,9 @@ class Reader:
     module: ModuleType
 
     def try_out(self, block: Block) -> bool:
-        if named := NAMED.match(block.text):
-            Path(named[1]).write_text(block.text)
+        named = NAMED.match(block.text)
+        if file := block.file or (named and named[1]):
+            Path(file).write_text(block.text)
         match block.language:
             case "python":
                 self.run_python(block)
@@ -100,11 +103,11 @@ class Reader:
 
 
 def commands(block: Block) -> Iterator[tuple[int, str, int]]:
-    """Give line, command and expected exit code of each `$ onefold …`; a backslash continues a line."""
+    """Give line, command and expected exit code of each command of ours; a backslash continues a line."""
     text = re.sub(r"\\\n", lambda _: "\\\0", block.text)
     line = block.line
     for command in text.splitlines():
-        if command.startswith("$ onefold"):
+        if command.startswith(RUN):
             whole = command[2:].replace("\0", "\n")
             exit_ = EXIT.search(whole)
             yield line, whole, int(exit_["code"]) if exit_ else 0
