@@ -1,0 +1,36 @@
+"""Tests that share a server run in one process, so that a run starts it once."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SUITE = """
+import os
+from pathlib import Path
+import pytest
+
+@pytest.mark.store("redis")
+@pytest.mark.parametrize("number", range(6))
+def test_by_its_mark(number): note()
+
+@pytest.mark.parametrize("number", range(6))
+def test_by_its_fixture(number, redis_server): note()
+
+@pytest.fixture(scope="session")
+def redis_server(): pass
+
+def note():
+    Path(f"in.{os.getpid()}").touch()
+"""
+
+
+def test_tests_of_one_server_stay_in_one_process(pytester: pytest.Pytester):
+    pytester.makeini(f"[pytest]\npythonpath = {ROOT}\nmarkers = store(name)")
+    pytester.makeconftest('pytest_plugins = ["tests.servers.fixtures"]')
+    pytester.makepyfile(SUITE)
+
+    pytester.runpytest_subprocess("-n", "2", "--dist", "loadgroup").assert_outcomes(passed=12)
+
+    assert len([*pytester.path.glob("in.*")]) == 1
