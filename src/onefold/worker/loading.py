@@ -20,7 +20,15 @@ from typing import Any
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.terms import Terms
 from onefold.worker import apps
-from onefold.worker.configuration import Configuration, Overrides, PipelineSettings, Section, Values, struct
+from onefold.worker.configuration import (
+    Configuration,
+    Overrides,
+    PipelineSettings,
+    Section,
+    Values,
+    known,
+    struct,
+)
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.secret import masked
 from onefold.worker.settings import Live
@@ -46,9 +54,14 @@ def _named(name: str, found: Configuration, live: Live) -> list[Pipeline]:
         return from_app(name, found.apps[name], found.folder, live)
     if ":" in name or name.endswith(".py"):
         return from_code(name, Path.cwd())
-    known = [*found.pipelines, *found.apps]
-    near = get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"these are known: {', '.join(known) or 'none'}"
+    if name in apps.built_in():
+        raise Misconfigured(
+            f"the app {name} needs its section: write [apps.{name}] into onefold.toml; "
+            f"`onefold apps` shows its settings"
+        )
+    sections = [*found.pipelines, *found.apps]
+    near = get_close_matches(name, sections, 1)
+    hint = f"did you mean {near[0]}?" if near else f"these are known: {', '.join(sections) or 'none'}"
     where = found.file or "no onefold.toml was found"
     raise Misconfigured(
         f"{name!r} names no section: {hint} ({where}); code is named as module:pipeline or file.py:pipeline"
@@ -82,6 +95,8 @@ def parted(name: str, section: Section, folder: Path) -> tuple[apps.App, Section
         app = apps.load(name, str(use.value) if use else None)
     declared = app.settings.__struct_fields__
     shared = [one for one in Overrides.__struct_fields__ if one not in declared]
+    for key, one in section.values.items():
+        known(section.title, [key], [*declared, *shared, "use"], one.origin)
     common = {key: one for key, one in section.values.items() if key in shared}
     own = {key: one for key, one in section.values.items() if key not in common and key != "use"}
     return app, Section(section.title, own), Section(section.title, common)
