@@ -3,9 +3,9 @@
 Python blocks of a page share one namespace and one event loop, and may await at top level. Lines that start
 with `$ onefold` or `$ python -m onefold` in console and sh blocks are run by a shell; they must exit with 0,
 or with the code in a closing comment such as `# exit 3`. TOML blocks must parse. A block that begins with a
-comment like `# shop.py`, or that follows `<!-- saved as NAME -->`, is saved under that name, too. Other blocks
-are for the eye only. It must not swallow anything: whatever goes wrong leaves as an exception that names page
-and line.
+comment like `# shop.py`, or that follows `<!-- saved as NAME -->`, is saved under that name, too. Others are
+for the eye only. It must not swallow anything: whatever goes wrong leaves as an exception that names page and
+line.
 """
 
 import ast
