@@ -13,14 +13,17 @@ from tests.servers.server import Given, Launched, Missing, NotReady, running
 from tests.stores_tested import STORES
 
 
-def each(names: Iterable[str]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
-    )
+def each(names: Iterable[str], slow: Iterable[str] = ()) -> pytest.MarkDecorator:
+    def marks(name: str) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.xdist_group(name), *([pytest.mark.slow] if name in slow else [])]
+
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in names])
 
 
 each_server = each(RECIPES)
 each_store = each(name for name in RECIPES if name in STORES)
+# Three starts of a Java server take most of a minute; every day the tests of these stores restart one once.
+each_store_started_thrice = each((name for name in RECIPES if name in STORES), slow=["cassandra", "dynamodb"])
 
 
 def launched(own_server: OwnServer, name: str) -> Launched:
@@ -30,7 +33,7 @@ def launched(own_server: OwnServer, name: str) -> Launched:
     return server
 
 
-@each_store
+@each_store_started_thrice
 @pytest.mark.timeout(300)
 def test_what_a_server_acknowledged_outlives_a_kill_and_a_stop_on_the_same_folder_and_port(own_server, name):
     server = launched(own_server, name)

@@ -24,6 +24,17 @@ def store(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def every_day_on(*stores: str) -> pytest.MarkDecorator:
+    """Run on these stores every day and on all with --slow; each has everyday tests of its own troubles."""
+    return pytest.mark.parametrize(
+        "store",
+        [
+            pytest.param(name, marks=[pytest.mark.store(name), *([] if name in stores else [slow])])
+            for name in ON_SERVERS
+        ],
+    )
+
+
 @pytest.fixture
 def tortured(store: str, request: pytest.FixtureRequest, tmp_path: Path) -> Tortured:
     """Run a torture on the server that all tests share."""
@@ -59,6 +70,7 @@ def test_what_a_ledger_tells_is_what_the_server_has(count: str, tortured: Tortur
     assert ended.left == []
 
 
+@every_day_on("redis")
 @pytest.mark.parametrize("plant", ["unknown-is-busy", "unknown-is-won"])
 def test_a_client_that_takes_unknown_for_an_answer_is_found(plant: str, tortured: Tortured):
     ended = tortured("reply-loss", "--count", "6", "--plant", plant)
@@ -79,6 +91,7 @@ def test_what_is_promised_survives_kills_of_workers(effect: str, store: str, tor
     assert ended.number("lost") == ended.number("unexplained") == ended.number("duplicated") == 0
 
 
+@every_day_on("postgresql", "redis")
 @pytest.mark.parametrize(
     "effect", ["idempotent", *(pytest.param(one, marks=slow) for one in ("joined", "one-shot"))]
 )
@@ -95,6 +108,7 @@ def test_what_is_promised_survives_kills_of_the_server(
     assert effect == "idempotent" or ended.number("duplicated") == 0
 
 
+@every_day_on("postgresql", "redis")
 @pytest.mark.parametrize("count", ["4", pytest.param("60", marks=[slow, many_seconds])])
 def test_no_zombie_writes_what_is_no_longer_its_own(count: str, tortured: Tortured):
     ended = tortured("zombie", "--count", count)
