@@ -37,6 +37,7 @@ from tests.apps.candles import (
     worker,
     world,
 )
+from tests.waiting import wait_for
 from tests.worker.stage import run_until
 
 STORES = [
@@ -354,13 +355,6 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "onefold", "run", "candles"]
     with (folder / "worker.log").open("ab") as log:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-
-
-def wait_for(condition: Any, seconds: float = 40) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.slow)])

@@ -202,12 +202,20 @@ def test_a_receipt_that_is_null_at_first_is_waited_for(file):
     assert on.copied() == on.wanted()
 
 
-def test_a_node_that_is_behind_the_head_is_left_for_another(file):
+@pytest.mark.parametrize("how", ["nulls", "behind"])
+def test_a_node_that_is_behind_the_head_is_left_for_another(file, how):
     with stage(nodes=[{}, {}]) as on:
-        on.nodes[0].nulls = 10_000
-        said = settings(on, receipt="1s")
-        on.leaders.act(deed(1))
-        run_until(worker(said, file, ("chain",)), on.is_through, 20)
+        for _ in range(5):
+            on.chain.mine()
+        one = worker(settings(on, receipt="1s"), file, ("chain",))
+
+        def fall_behind() -> None:
+            # Not so far behind that the pool would not pick it.
+            setattr(on.nodes[0], how, {"nulls": 10_000, "behind": 2}[how])
+            on.leaders.act(deed(1))
+
+        script = Script((lambda: one.ready, fall_behind), (on.is_through, lambda: None))
+        run_until(one, script, 20)
 
     assert on.copied() == on.wanted()
 

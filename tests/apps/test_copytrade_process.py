@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from onefold.worlds.leaders import LEADERS, Kind
 from onefold.worlds.mischief import Mischief
 from tests.apps.copying import Stage, stage
+from tests.waiting import wait_for
 
 KINDS: tuple[Kind, ...] = ("trade", "trade", "mint", "redeem")
 
@@ -35,10 +35,7 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def wait(condition: Callable[[], bool], seconds: float, folder: Path) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, (folder / "log").read_text()[-3000:]
-        time.sleep(0.01)
+    wait_for(condition, seconds, story=lambda: (folder / "log").read_text()[-3000:])
 
 
 def kill_on_the_way(on: Stage, folder: Path, kills: int) -> None:

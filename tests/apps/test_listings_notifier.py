@@ -160,6 +160,24 @@ def test_a_send_that_failed_is_tried_again_and_the_cursor_does_not_pass_it_over(
     assert heard(chat) == {("ann", "a"): 1, ("ann", "b"): 1}
 
 
+def test_a_send_that_failed_is_made_after_a_restart_though_others_went_on_meanwhile(place):
+    # The seed moved its cursor with status ok although some sends had failed.
+    watch(place, "ann")
+    watch(place, "bob")
+    add(place, "a", NOW - 100)
+    add(place, "b", NOW - 50)
+    with ChatWorld() as chat:
+        chat.floods["ann"] = 100_000
+        chat.retry_after = 0.1
+        notify(place, chat, ("bob", "a"), ("bob", "b"))
+        assert not [who for who, _ in heard(chat) if who == "ann"]
+        chat.floods.clear()
+        add(place, "c", NOW)
+        notify(place, chat, ("ann", "a"), ("ann", "b"), ("ann", "c"), ("bob", "c"))
+
+    assert heard(chat) == {(who, item): 1 for who in ("ann", "bob") for item in "abc"}
+
+
 def test_listings_of_the_same_second_are_each_told(place):
     watch(place, "ann")
     second = float(int(NOW))

@@ -125,6 +125,17 @@ def test_a_look_asks_for_each_key_once_and_a_hundred_at_a_time():
     assert all(request.arguments["RequestItems"]["ledger"]["ConsistentRead"] for request in asked)
 
 
+def test_no_decision_is_taken_on_a_read_that_may_be_old():
+    # Mnemosyne took an eventually consistent read that found nothing for "never started".
+    dynamo = store([Refusal(None)], [found((KEY, THEIRS))], [found((KEY, THEIRS))])
+
+    dynamo.swap(inserts(1))
+    dynamo.get([KEY])
+
+    reads = [one for round in dynamo.client.asked for one in round if one.operation == "batch_get_item"]
+    assert [one.arguments["RequestItems"]["ledger"]["ConsistentRead"] for one in reads] == [True, True]
+
+
 def test_what_a_look_left_unread_is_asked_for_again():
     dynamo = store([found((KEYS[0], THEIRS), left=KEYS[1:2])], [found((KEYS[1], THEIRS))])
 
