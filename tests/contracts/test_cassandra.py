@@ -80,7 +80,7 @@ class TestCassandraAwaited(OnCassandra):
         return aconnect(self.tables.url, clock=clock)
 
 
-@pytest.mark.parametrize("open_", [connect, aconnect])
+@pytest.mark.parametrize("open_", [connect, pytest.param(aconnect, marks=pytest.mark.slow)])
 def test_cassandra_replies_as_memory_does(tables: Tables, open_: Any):
     def fresh(folder: Path, clock: FakeClock) -> Store | AsyncStore:
         opened: Store | AsyncStore = open_(f"{tables.empty()}&max_skew=0", clock=clock)

@@ -1,4 +1,4 @@
-"""MariaDB keeps the contract of stores, on a real server, in both colours and by two clocks."""
+"""MariaDB keeps the contract of stores, on a real server, in both colours, by a clock that tests set."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,7 +13,6 @@ from tests.servers.server import Server
 
 pytest.importorskip("pymysql", reason="PyMySQL is not installed: it comes with the test servers")
 
-from onefold.stores import aconnect, connect
 from tests.stores.mariadb.hands import Place, TimedJoined, timed, timed_awaited
 
 pytestmark = pytest.mark.store("mariadb")
@@ -46,6 +45,7 @@ class TestMariadb(OnMariadb):
         return timed(self.place.url, clock)
 
 
+@pytest.mark.slow  # every day by the server's own clock, with the others
 class TestMariadbAwaited(OnMariadb):
     name = "mariadb"
 
@@ -69,39 +69,10 @@ class TestJoinedToPymysql(OnMariadb):
         return TimedJoined(connection, clock)
 
 
-class ByItsOwnClock(StoreContract):
-    """As it is used: with the server's clock, in a place that is made by the store itself."""
-
-    own_clock = True
-    url: str
-
-    @pytest.fixture(autouse=True)
-    def somewhere(self, mariadb_url: str) -> None:
-        self.url = mariadb_url
-
-
-class TestMariadbByItsOwnClock(ByItsOwnClock):
-    name = "mariadb"
-
-    def open(self, folder: Path, clock: FakeClock) -> Store:
-        return connect(self.url)
-
-    reopen = open
-
-
-@pytest.mark.slow
-class TestMariadbByItsOwnClockAwaited(ByItsOwnClock):
-    name = "mariadb"
-
-    def open(self, folder: Path, clock: FakeClock) -> AsyncStore:
-        return aconnect(self.url)
-
-    reopen = open
-
-
 def test_mariadb_replies_as_memory_does(place: Place):
     compare(lambda folder, clock: timed(place.empty(), clock))
 
 
+@pytest.mark.slow
 def test_mariadb_replies_as_memory_does_awaited(place: Place):
     compare(lambda folder, clock: timed_awaited(place.empty(), clock))

@@ -1,4 +1,4 @@
-"""MongoDB keeps the contract of stores, on a real engine, in both colours and by two clocks."""
+"""MongoDB keeps the contract of stores, on a real engine, in both colours, by a clock that tests set."""
 
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from onefold.testing.model import compare
 
 pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
 
-from onefold.stores.mongodb import aconnect, connect
 from tests.stores.mongodb.ledgers import Server, timed, timed_awaited
 
 pytestmark = pytest.mark.store("mongodb")
@@ -33,32 +32,12 @@ class TestMongodb(OnMongodb):
     reopen = open
 
 
+@pytest.mark.slow  # every day by the server's own clock, with the others
 class TestMongodbAwaited(OnMongodb):
     name = "mongodb"
 
     def open(self, folder: Path, clock: FakeClock) -> AsyncStore:
         return timed_awaited(self.url, clock)
-
-    reopen = open
-
-
-class TestMongodbByItsOwnClock(OnMongodb):
-    name = "mongodb"
-    own_clock = True
-
-    def open(self, folder: Path, clock: FakeClock) -> Store:
-        return connect(self.url)
-
-    reopen = open
-
-
-@pytest.mark.slow
-class TestMongodbByItsOwnClockAwaited(OnMongodb):
-    name = "mongodb"
-    own_clock = True
-
-    def open(self, folder: Path, clock: FakeClock) -> AsyncStore:
-        return aconnect(self.url)
 
     reopen = open
 
@@ -74,5 +53,6 @@ def test_mongodb_replies_as_memory_does(mongodb_url: str):
     compare(lambda folder, clock: timed(emptied(mongodb_url), clock))
 
 
+@pytest.mark.slow
 def test_mongodb_replies_as_memory_does_awaited(mongodb_url: str):
     compare(lambda folder, clock: timed_awaited(emptied(mongodb_url), clock))

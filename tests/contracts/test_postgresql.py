@@ -1,4 +1,4 @@
-"""PostgreSQL keeps the contract of stores, on a real server, in both colours and by two clocks.
+"""PostgreSQL keeps the contract of stores, on a real server, in both colours, by a clock that tests set.
 
 The server's clock cannot be set, but a function of the same name can stand before it on the search path; the
 store then reads the clock of the test, so that no time need pass and the model can be compared.
@@ -133,6 +133,7 @@ class TestPostgresql(OnPostgresql):
         return Timed(self.place, connect(self.place.url))
 
 
+@pytest.mark.slow  # every day by the server's own clock, with the others
 class TestPostgresqlAwaited(OnPostgresql):
     name = "postgresql"
 
@@ -157,36 +158,6 @@ class TestJoinedToPsycopg(OnPostgresql):
         return Timed(self.place, join(connection))
 
 
-class ByItsOwnClock(StoreContract):
-    """As it is used: with the server's clock, in a place that is made by the store itself."""
-
-    own_clock = True
-    url: str
-
-    @pytest.fixture(autouse=True)
-    def somewhere(self, postgresql_url: str) -> None:
-        self.url = postgresql_url
-
-
-class TestPostgresqlByItsOwnClock(ByItsOwnClock):
-    name = "postgresql"
-
-    def open(self, folder: Path, clock: FakeClock) -> Store:
-        return connect(self.url)
-
-    reopen = open
-
-
-@pytest.mark.slow
-class TestPostgresqlByItsOwnClockAwaited(ByItsOwnClock):
-    name = "postgresql"
-
-    def open(self, folder: Path, clock: FakeClock) -> AsyncStore:
-        return aconnect(self.url)
-
-    reopen = open
-
-
 # ----- the model
 
 
@@ -198,6 +169,7 @@ def test_postgresql_replies_as_memory_does(place):
     compare(open_)
 
 
+@pytest.mark.slow
 def test_postgresql_replies_as_memory_does_awaited(place):
     def open_(folder: Path, clock: FakeClock) -> AsyncStore:
         place.begin(clock)

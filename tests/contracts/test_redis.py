@@ -1,4 +1,4 @@
-"""Redis keeps the contract of stores, on a real server, in both colours and by two clocks."""
+"""Redis keeps the contract of stores, on a real server, in both colours, by a clock that tests set."""
 
 from itertools import count
 from pathlib import Path
@@ -11,7 +11,6 @@ from onefold.testing.model import compare
 
 pytest.importorskip("redis", reason="redis is not installed: it comes with the test servers")
 
-from onefold.stores.redis import aconnect, connect
 from tests.stores.redis.hands import timed, timed_awaited
 
 pytestmark = pytest.mark.store("redis")
@@ -36,6 +35,7 @@ class TestRedis(OnRedis):
     reopen = open
 
 
+@pytest.mark.slow  # every day by the server's own clock, with the others
 class TestRedisAwaited(OnRedis):
     name = "redis"
 
@@ -45,30 +45,10 @@ class TestRedisAwaited(OnRedis):
     reopen = open
 
 
-class TestRedisByItsOwnClock(OnRedis):
-    name = "redis"
-    own_clock = True
-
-    def open(self, folder: Path, clock: FakeClock) -> Store:
-        return connect(self.url)
-
-    reopen = open
-
-
-@pytest.mark.slow
-class TestRedisByItsOwnClockAwaited(OnRedis):
-    name = "redis"
-    own_clock = True
-
-    def open(self, folder: Path, clock: FakeClock) -> AsyncStore:
-        return aconnect(self.url)
-
-    reopen = open
-
-
 def test_redis_replies_as_memory_does(redis_url: str):
     compare(lambda folder, clock: timed(f"{redis_url}?prefix=history-{next(HISTORIES)}", clock))
 
 
+@pytest.mark.slow
 def test_redis_replies_as_memory_does_awaited(redis_url: str):
     compare(lambda folder, clock: timed_awaited(f"{redis_url}?prefix=history-{next(HISTORIES)}", clock))
