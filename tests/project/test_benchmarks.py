@@ -89,7 +89,8 @@ def test_each_table_that_has_a_target_says_whether_it_was_reached(found: dict[st
 
 
 def on_server(store: str) -> Any:
-    return pytest.param(store, marks=pytest.mark.store(store), id=store)
+    slow = [pytest.mark.slow] if store in ("cassandra", "dynamodb", "mongodb") else []
+    return pytest.param(store, marks=[pytest.mark.store(store), *slow], id=store)
 
 
 @pytest.mark.timeout(300)  # seconds on a quiet machine; some servers need milliseconds for each key

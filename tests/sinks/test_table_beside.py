@@ -54,7 +54,7 @@ def test_half_a_batch_that_cannot_be_written_does_not_hold_up_the_other_half(pla
 
 
 @pytest.mark.store("postgresql")
-@pytest.mark.parametrize("at", [1, 200, 900, 2000])
+@pytest.mark.parametrize("at", [900, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 200, 2000))])
 def test_a_cable_that_is_cut_in_the_middle_of_a_batch_leaves_the_same_state(at, postgresql_url):
     place, memory = Place(postgresql_url), MemoryStore()
     place.run(FLATS)
