@@ -174,6 +174,22 @@ def test_a_keyed_effect_remembers_when_it_first_began():
     assert (change.entry.begun, change.begin) == (1000.0, False)
 
 
+@pytest.mark.parametrize(
+    ("stored", "alone", "expected"),
+    [
+        (HELD._replace(attempt=1), False, ("held", None, "bob", 2, 40)),
+        (HELD._replace(attempt=2), True, ("held", None, "bob", 3, 40)),
+        (HELD._replace(attempt=2), False, "busy"),
+        (HELD._replace(attempt=2, state="free"), False, ("held", None, "bob", 3, 40)),
+        (HELD._replace(attempt=3), False, ("parked", "failed", "ann", 3, 40)),
+    ],
+)
+def test_what_died_with_half_of_its_attempts_is_taken_over_only_alone(stored, alone, expected):
+    answer = claims.claim(bid(alone=alone), seen(stored, 60))
+
+    assert (answer.state if isinstance(answer, Answer) else written(answer)) == expected
+
+
 def test_attempts_count_at_begun_for_one_shots_and_at_the_claim_for_the_others():
     assert written(claims.first(bid("one-shot", begin=False)))[3] == 0
     assert written(claims.first(bid("one-shot", begin=True)))[3] == 1

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -20,11 +16,8 @@ from onefold.core.ports import Store
 from onefold.stores import connect
 from onefold.worker.progress import cursor_key, position
 from onefold.worker.work import is_kept
-from onefold.worlds.feed import Feed
-from onefold.worlds.journal import Journal
-from onefold.worlds.mischief import Mischief
-from onefold.worlds.site import Request, Response, Site
 from tests.waiting import wait_for
+from tests.worker.processes import Workers, World
 
 PIPELINE = """
 import urllib.request
@@ -43,75 +36,6 @@ pipeline = Pipeline(
     terms=Terms(lease=2, backoff=(0.2, 1), attempts=50),
 )
 """
-
-AHEAD = 300
-"""How many events may wait for their effects."""
-
-
-class World:
-    """A feed that goes on, and a far side that counts."""
-
-    def __init__(self) -> None:
-        self.journal = Journal()
-        self.feed = Feed(page=25, journal=Journal())
-        self.site = Site(
-            {**self.feed.routes, ("POST", "/effects"): self._act},
-            Mischief(4, {"stall": 0.2, "error": 0.02}, 0.1),
-        )
-        self._number = 0
-
-    def _act(self, request: Request) -> Response:
-        self.journal.note("effect", id=request.body.decode())
-        return Response({"ok": True})
-
-    def happen(self) -> None:
-        """Let another event happen, unless the workers are far behind: this test is about kills."""
-        if self._number > self.effects.total() + AHEAD:
-            return
-        self._number += 1
-        self.feed.add({"id": f"e{self._number}", "timestamp": 1000 + self._number // 3})
-
-    @property
-    def events(self) -> dict[str, int]:
-        return {line["id"]: line["at"] for line in self.feed.journal.of("exists")}
-
-    @property
-    def effects(self) -> Counter[str]:
-        return Counter(line["id"] for line in self.journal.of("effect"))
-
-
-class Workers:
-    """Two real workers; whoever is killed is followed by another."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self._folder = folder
-        self._url = url
-        self._living: list[subprocess.Popen[bytes]] = []
-        self.kills = 0
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "onefold", "run", "killed.py:pipeline", "--store", self._url]
-        with (self._folder / "log").open("ab") as log:
-            self._living.append(subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log))
-
-    def kill(self, which: int) -> None:
-        self.kills += 1
-        victim = self._living.pop(which)
-        victim.kill()
-        victim.wait()
-
-    def stop(self) -> list[int]:
-        for one in self._living:
-            one.terminate()
-        return [one.wait(30) for one in self._living]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *ended: object) -> None:
-        for one in self._living:
-            one.kill()
-            one.wait()
 
 
 @pytest.fixture
@@ -142,7 +66,7 @@ SETTLED = ("done", "parked")
 def test_two_workers_killed_at_random_while_the_feed_runs_leave_an_account_that_adds_up(
     world: World, tmp_path: Path, effect: str, seconds: int
 ):
-    (tmp_path / "killed.py").write_text(PIPELINE.format(url=world.site.url, effect=effect))
+    (tmp_path / "worked.py").write_text(PIPELINE.format(url=world.site.url, effect=effect))
     url = f"sqlite:///{tmp_path / 'onefold.db'}"
     chance = random.Random(seconds)
     with Workers(tmp_path, url) as workers, closing(connect(url)) as store:
@@ -150,11 +74,11 @@ def test_two_workers_killed_at_random_while_the_feed_runs_leave_an_account_that_
         workers.start()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            enough = world.effects.total() + chance.randint(20, 80)
+            enough = world.acts + chance.randint(20, 80)
             wait_for(
-                lambda enough=enough: world.effects.total() >= enough,  # type: ignore[misc]
+                lambda enough=enough: world.acts >= enough,  # type: ignore[misc]
                 meanwhile=world.happen,
-                story=lambda: (tmp_path / "log").read_text()[-3000:],
+                story=lambda: workers.log,
             )
             workers.kill(chance.randrange(2))
             assert passed_over(world, store) == []
@@ -162,11 +86,15 @@ def test_two_workers_killed_at_random_while_the_feed_runs_leave_an_account_that_
         world.site.mischief.stop()
         keys = {name: Key("killed", name) for name in world.events}
 
-        def is_settled() -> bool:
-            found = store.get(list(keys.values()))
-            return all(one.entry and one.entry.state in SETTLED for one in found)
+        open_ones = dict(keys)
 
-        wait_for(is_settled, 90)
+        def is_settled() -> bool:
+            found = zip(list(open_ones), store.get(list(open_ones.values())), strict=True)
+            for name in [name for name, one in found if one.entry and one.entry.state in SETTLED]:
+                del open_ones[name]
+            return not open_ones
+
+        wait_for(is_settled, 120, story=lambda: f"{store.get(list(open_ones.values()))[:5]} {workers.log}")
         workers.stop()
         states = {name: one.entry for name, one in zip(keys, store.get(list(keys.values())), strict=True)}
     parked = {name for name, entry in states.items() if entry and entry.state == "parked"}
@@ -175,6 +103,6 @@ def test_two_workers_killed_at_random_while_the_feed_runs_leave_an_account_that_
 
     assert workers.kills >= seconds / 8
     assert len(keys) > seconds * 5
-    assert missing <= parked, (tmp_path / "log").read_text()[-3000:]
+    assert missing <= parked, workers.log
     assert effect == "idempotent" or not twice
     assert not twice & parked or effect == "idempotent"

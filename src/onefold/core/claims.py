@@ -33,6 +33,8 @@ class Bid(NamedTuple):
     fingerprint: str | None = None
     source: str = ""
     body: str | None = None
+    alone: bool = True
+    """Nothing else is claimed with it: should its effect kill the worker, it is known which one did."""
 
 
 class Hold(NamedTuple):
@@ -136,12 +138,23 @@ def _expired(bid: Bid, entry: Entry, idle: Seconds) -> Change | Answer:
     return first(bid, expected=entry.version)
 
 
-def _again(bid: Bid, entry: Entry, now: float) -> Change:
+def is_suspect(entry: Entry, terms: Terms) -> bool:
+    """Say whether a key's holders died so often that its effect may be what kills them.
+
+    Attempts of repeatable effects count at the claim, so whatever was claimed beside it is charged with each
+    death. Half of its attempts are therefore kept for trying it alone, which clears whoever is innocent.
+    """
+    return entry.state == "held" and 2 * entry.attempt >= terms.attempts
+
+
+def _again(bid: Bid, entry: Entry, now: float) -> Change | Answer:
     """Decide about a holder whose lease ran out, or about what was given back."""
     if _may_double(bid, entry, now):
         return _park(bid.key, entry, "in-doubt", entry.version)
     if entry.attempt >= bid.terms.attempts:
         return _park(bid.key, entry, "failed", entry.version)
+    if not bid.alone and is_suspect(entry, bid.terms):
+        return Answer("busy", entry)
     return _take(bid, entry.version, entry.attempt, entry)
 
 
@@ -165,7 +178,7 @@ def _take(bid: Bid, expected: int | None, attempt: int, prior: Entry | None = No
 
 
 def _held(bid: Bid, attempt: int, begun: float | None = None, prior: Entry | None = None) -> Entry:
-    key, token, terms, effect, _, _, _, fingerprint, source, body = bid
+    key, token, terms, effect, _, _, _, fingerprint, source, body, _ = bid
     state = "done" if effect == "joined" else "held"
     if prior is not None:
         fingerprint = fingerprint or prior.fingerprint

@@ -55,7 +55,7 @@ class Way:
         _check_scope(key.scope)
         mark = fingerprint(content) if content is not None else None
         age, token = self._age() if self.at else 0.0, urandom(16).hex()
-        return made(Bid, (key, token, self.terms, self.effect, self.window, True, age, mark, "", None))
+        return made(Bid, (key, token, self.terms, self.effect, self.window, True, age, mark, "", None, True))
 
     def bids(self, keys: Sequence[Key]) -> list[Bid]:
         """Make one attempt on each of many keys; the tokens are drawn together, because that is cheaper."""
@@ -64,7 +64,7 @@ class Way:
         terms, effect, window, age = self.terms, self.effect, self.window, self._age()
         drawn = urandom(16 * len(keys)).hex()
         return [
-            made(Bid, (key, drawn[at : at + 32], terms, effect, window, True, age, None, "", None))
+            made(Bid, (key, drawn[at : at + 32], terms, effect, window, True, age, None, "", None, True))
             for at, key in zip(range(0, len(drawn), 32), keys, strict=True)
         ]
 

@@ -12,7 +12,7 @@ from secrets import token_hex
 
 import anyio
 
-from onefold.core.claims import Answer
+from onefold.core.claims import Answer, is_suspect
 from onefold.core.entry import Entry, State
 from onefold.core.errors import OnefoldError
 from onefold.core.flow import Found, scan
@@ -70,12 +70,15 @@ class Recovery:
     async def _due(self, scope: str) -> None:
         async for found in self._pages(scope, ("free", "held")):
             tasks = [task for task in (self._task(key, seen.entry) for key, seen in found) if task]
-            await self._acting.again(tasks)
+            await self._acting.again([task for task in tasks if not task.alone])
+            for suspect in (task for task in tasks if task.alone):
+                await self._acting.again([suspect])
 
     def _task(self, key: Key, entry: Entry | None) -> Task | None:
         task = read(key, entry) if entry else None
         if task and entry and entry.state == "held":
             self._acting.tally.add("taken-over", task.record.source)
+            return task._replace(alone=is_suspect(entry, self._acting.pipeline.terms))
         return task
 
     async def _pages(self, scope: str, states: tuple[State, ...]) -> AsyncIterator[Sequence[Found]]:

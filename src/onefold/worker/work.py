@@ -38,6 +38,8 @@ class Task(NamedTuple):
     """What the last attempt left to know, as plain JSON values."""
     later: bool = False
     """Whether the last attempt was told when to come again."""
+    alone: bool = False
+    """Whether nothing else is claimed with it."""
 
 
 class Attempt:
@@ -91,18 +93,21 @@ def bid(
     age: Seconds,
     prepares: bool = False,
 ) -> Bid:
-    """Bid for a task. A one-shot effect, and one that is prepared, begins by a write of its own."""
+    """Bid for a task. An effect that is prepared begins by a write of its own, any other with its claim."""
+    body = written(task)
     return Bid(
         task.key,
         token_hex(16),
         terms,
         effect,
         window,
-        effect != "one-shot" and not prepares,
+        not prepares,
         age,
         None,
         task.record.source,
-        written(task),
+        body,
+        # What its entry cannot keep, recovery cannot try alone: then whoever is shown it must.
+        task.alone or _is_cut(body),
     )
 
 
@@ -150,7 +155,11 @@ def read(key: Key, entry: Entry) -> Task | None:
 
 def is_kept(entry: Entry | None) -> bool:
     """Say whether an open entry carries its record, so that any worker can act on it."""
-    return entry is not None and entry.body is not None and '"cut":true' not in entry.body[-16:]
+    return entry is not None and entry.body is not None and not _is_cut(entry.body)
+
+
+def _is_cut(body: str) -> bool:
+    return '"cut":true' in body[-16:]
 
 
 def named_for(key: Key, name: str) -> Key:
