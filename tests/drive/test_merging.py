@@ -267,6 +267,54 @@ def test_awaited_askers_leave_together_too():
     assert [reply[0].entry.token for reply in heard] == [f"t{n}" for n in range(1, 21)]
 
 
+def test_awaited_askers_that_were_answered_together_leave_together_again():
+    async def main() -> list[int]:
+        gate = AsyncGate()
+        merged = AsyncMerged(gate)  # type: ignore[arg-type]
+
+        async def ask(name: int) -> None:
+            for again in range(3):
+                await merged.swap([change(f"{name}-{again}")])
+
+        tasks = [asyncio.create_task(ask(name)) for name in range(20)]
+        await until(lambda: len(merged._line.waiting) >= 19)
+        gate.open.set()
+        await asyncio.gather(*tasks)
+        return gate.calls
+
+    # The first asker is alone before anybody knows of a crowd, and once more when the others are through.
+    assert asyncio.run(main()) == [1, 20, 20, 19]
+
+
+def test_an_awaited_asker_that_finds_no_crowd_any_more_goes_alone():
+    async def main() -> tuple[bool, list[int]]:
+        gate = AsyncGate()
+        gate.open.set()
+        merged = AsyncMerged(gate)  # type: ignore[arg-type]
+        merged._line.crowded = True
+        await merged.swap([change(1)])
+        return merged._line.crowded, gate.calls
+
+    assert asyncio.run(main()) == (False, [1])
+
+
+def test_a_leader_cancelled_while_it_lets_others_in_hands_the_lead_on():
+    async def main() -> tuple[list[int], list[Any]]:
+        gate = AsyncGate()
+        gate.open.set()
+        merged = AsyncMerged(gate)  # type: ignore[arg-type]
+        merged._line.crowded = True
+        leader, other = (asyncio.create_task(merged.swap([change(n)])) for n in (1, 2))
+        await until(lambda: len(merged._line.waiting) >= 2)
+        leader.cancel()
+        return gate.calls, [*await asyncio.gather(leader, other, return_exceptions=True)]
+
+    calls, (leader, other) = asyncio.run(main())
+    assert isinstance(leader, asyncio.CancelledError)
+    assert other[0].entry.state == "held"
+    assert calls == [1]
+
+
 def test_an_awaited_merge_that_fails_is_split_too():
     poison = Key("merge", 3)
 

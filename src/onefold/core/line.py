@@ -47,6 +47,8 @@ class Line:
     def __init__(self) -> None:
         self.waiting: deque[Ask] = deque()
         self.led = False
+        self.crowded = False
+        """The last call was shared: whoever was answered with it may be about to ask again."""
 
     def lead_alone(self) -> bool:
         """Take the lead without standing in line, if nobody has it."""
@@ -63,7 +65,8 @@ class Line:
 
     def take(self, mine: Ask) -> list[Ask]:
         """Take the asks for the next call: the leader's own first, then in order, no key twice."""
-        if len(self.waiting) == 1:
+        self.crowded = len(self.waiting) > 1
+        if not self.crowded:
             self.waiting.clear()
             return [mine]
         batch, keys, left = [mine], {change.key.id for change in mine.changes}, deque[Ask]()

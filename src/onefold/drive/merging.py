@@ -112,7 +112,8 @@ class AsyncMerged:
 
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         """Send changes together with whatever else is asked meanwhile."""
-        replies = await (self._alone(changes) if self._line.lead_alone() else self._in_line(changes))
+        alone = not self._line.crowded and self._line.lead_alone()
+        replies = await (self._alone(changes) if alone else self._in_line(changes))
         if not of_others(changes, replies):
             return replies
         return self._sightings.judge(changes, replies, await self._ports.clock.monotonic())
@@ -131,7 +132,8 @@ class AsyncMerged:
         # Called for the lead and again for the answer; one who was cancelled needs neither.
         ask = Ask(changes, lambda: None if turn.done() else turn.set_result(None))
         self._line.enter(ask)
-        await self._wait(ask, turn)
+        if not ask.leads:
+            await self._wait(ask, turn)
         if ask.open:
             await self._lead(ask)
         return ask.answer()
@@ -147,8 +149,12 @@ class AsyncMerged:
 
     async def _lead(self, mine: Ask) -> None:
         try:
+            if self._line.crowded:
+                # Who was answered a moment ago asks again in this round of the loop; threads have none.
+                await self._ports.clock.sleep(0)
             await arun(send(self._line.take(mine)), self._ports)
         finally:
+            self._line.leave(mine)
             self._line.hand_on()
 
     async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
