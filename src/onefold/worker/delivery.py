@@ -1,7 +1,8 @@
 """From tasks to fates: claim in batches, let the sink act, write how each effect ended.
 
 The order is the promise: nothing is put before its claim was won, a one-shot effect not before *begun* was
-written, and every end is written under the claim's own token. What an end means is decided in `core.claims`.
+written, with its claim, and every end is written under the claim's own token. So a one-shot effect is claimed
+only when there is room to start it. What an end means is decided in `core.claims`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import anyio
-import anyio.lowlevel
 
 from onefold.core.claims import Answer, Bid, Ending
 from onefold.core.entry import Effect
@@ -25,6 +26,7 @@ from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
+from onefold.worker.ends import Ends
 from onefold.worker.racing import RunnersUp, claim_raced, overtake
 from onefold.worker.secret import masked
 from onefold.worker.tally import Tally
@@ -39,6 +41,7 @@ LAST_WORDS = 5.0
 """Seconds that a cancelled effect has for writing how it ended."""
 
 Aged = Callable[[Task], float]
+T = TypeVar("T")
 
 
 class TimedOut(Exception):
@@ -85,17 +88,21 @@ class Delivery:
             first.setdefault(task.key.id, task)
         fates: dict[bytes, Fate] = {}
         unique = list(first.values())
-        for at in range(0, len(unique), CLAIMS):
-            await self._claimed(unique[at : at + CLAIMS], age, fates)
+        if self._effect == "one-shot" and not self._prepare:
+            await self._begun(unique, age, fates)
+        else:
+            for at in range(0, len(unique), CLAIMS):
+                await self._act(await self._won(unique[at : at + CLAIMS], age, fates), fates)
         for task in tasks:
             if task is not first[task.key.id]:
                 self.tally.repeated(task.record)
         return [fates[task.key.id] for task in tasks]
 
-    async def _claimed(self, tasks: Sequence[Task], age: Aged, fates: dict[bytes, Fate]) -> None:
+    async def _won(self, tasks: Sequence[Task], age: Aged, fates: dict[bytes, Fate]) -> list[Attempt]:
+        """Claim tasks together; what is not won has its fate."""
         if self.stopping():
             fates.update((task.key.id, "open") for task in tasks)
-            return
+            return []
         bids = [self._bid(task, age(task)) for task in tasks]
         answers = await arun(claim_raced(bids, self._rivals), self._ports)
         won = []
@@ -105,9 +112,8 @@ class Delivery:
                 self.tally.won(task.key.id, task.record.source)
             else:
                 fates[task.key.id] = self._not_won(task, answer)
-        if won:
-            self._heart.add(*[attempt.pulse for attempt in won if attempt.pulse])
-            await self._act(won, fates)
+        self._heart.add(*[attempt.pulse for attempt in won if attempt.pulse])
+        return won
 
     def _bid(self, task: Task, age: float) -> Bid:
         return bid(task, self.terms, self._effect, self._window, age, self._prepare is not None)
@@ -126,39 +132,75 @@ class Delivery:
                 self._runners_up.note(task, answer.entry)
                 return "kept" if is_kept(answer.entry) else "open"
 
+    async def _begun(self, tasks: Sequence[Task], age: Aged, fates: dict[bytes, Fate]) -> None:
+        """Claim one-shot effects as there is room for them: the claim says *begun*, so each starts then."""
+        waiting, held = deque(tasks), list[Attempt]()
+        trouble: OnefoldError | None = None
+        async with self._ends(held, fates) as ends, asyncio.TaskGroup() as group:
+            while waiting and trouble is None:
+                taken = await self._in_turn(waiting)
+                try:
+                    started = await self._started(taken, age, held, fates)
+                except OnefoldError as error:  # what has started is let come to its end
+                    trouble, started = error, []
+                for one in started:
+                    group.create_task(self._acted([one], ends))
+        if trouble is not None:
+            raise trouble
+
+    async def _started(
+        self, tasks: Sequence[Task], age: Aged, held: list[Attempt], fates: dict[bytes, Fate]
+    ) -> list[Attempt]:
+        """Claim what there is room for; what is not won leaves its room to others."""
+        left = len(tasks)
+        try:
+            won = await self._won(tasks, age, fates)
+            held += won
+            await self._ready(won, fates)
+            left -= len(won)
+            return won
+        finally:
+            for _ in range(left):
+                self._room.release()
+
     async def _act(self, won: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
+        """Let effects that were claimed together have their turns."""
         waiting = deque(won[at : at + self._batch] for at in range(0, len(won), self._batch))
+        # Of asyncio itself: a task for each effect costs a seventh of what it does in anyio.
+        async with self._ends(won, fates) as ends, asyncio.TaskGroup() as group:
+            while waiting:
+                chunks = await self._in_turn(waiting)
+                if self._prepare:  # preparing may wait, and must not hold up its neighbours
+                    group.create_task(self._prepared(chunks[0], ends, fates))
+                    continue
+                await self._set_out(chunks, fates)
+                for chunk in chunks:
+                    group.create_task(self._acted(chunk, ends))
+
+    @asynccontextmanager
+    async def _ends(self, held: Sequence[Attempt], fates: dict[bytes, Fate]) -> AsyncIterator[Ends]:
+        """Say how effects end; if cancelled, what ended is said, and what had no turn is given back."""
         ends = Ends(lambda chunk, results: self._ended(chunk, results, fates))
         try:
-            # Of asyncio itself: a task for each effect costs a seventh of what it does in anyio.
-            async with asyncio.TaskGroup() as group:
-                while waiting:
-                    chunks = await self._in_turn(waiting)
-                    if self._prepare:  # preparing may wait, and must not hold up its neighbours
-                        group.create_task(self._prepared(chunks[0], ends, fates))
-                        continue
-                    await self._set_out(chunks, fates)
-                    for chunk in chunks:
-                        group.create_task(self._acted(chunk, ends))
+            yield ends
         finally:
-            # Cancelled: what ended is said, and what had not had its turn is given back.
             with anyio.move_on_after(LAST_WORDS, shield=True):
                 await ends.say()
-                left = [attempt for attempt in won if not attempt.finished]
+                left = [attempt for attempt in held if not attempt.finished]
                 if left:
                     await self._give_back(left, fates)
 
-    async def _in_turn(self, waiting: deque[Sequence[Attempt]]) -> list[Sequence[Attempt]]:
-        """Wait for room for one chunk, and take as many as there is room for: they begin together."""
+    async def _in_turn(self, waiting: deque[T]) -> list[T]:
+        """Wait for room for one, and take as many as there is room for: they begin together."""
         await self._room.acquire()
-        chunks = [waiting.popleft()]
+        taken = [waiting.popleft()]
         while waiting and not self._prepare:
             try:
                 self._room.acquire_nowait()
             except anyio.WouldBlock:
                 break
-            chunks.append(waiting.popleft())
-        return chunks
+            taken.append(waiting.popleft())
+        return taken
 
     async def _prepared(self, chunk: Sequence[Attempt], ends: Ends, fates: dict[bytes, Fate]) -> None:
         await self._set_out([chunk], fates)
@@ -187,7 +229,7 @@ class Delivery:
             await self._give_back(chunk, fates)
             return
         try:
-            if self._effect == "one-shot" or self._prepare:
+            if self._prepare:
                 await self._begin(chunk, fates)
             else:
                 await self._in_time(chunk, fates)
@@ -196,11 +238,11 @@ class Delivery:
             self._leave([one for one in chunk if not one.finished], fates)
 
     async def _begin(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
-        """Write *begun*, with the prepared requests; an effect starts only if that is certain."""
+        """Write *begun* with the prepared requests; an effect starts only if that is certain."""
         bodies: list[str | None] = []
         ready: list[Attempt] = []
         for one in chunk:
-            prepared = self._prepare is not None and one.request is None
+            prepared = one.request is None
             if not prepared or await self._request(one, fates):
                 ready.append(one)
                 bodies.append(written(one.task) if prepared else None)
@@ -335,34 +377,6 @@ class Delivery:
         for one in chunk:
             one.finished = True
         self._heart.drop(*[one.pulse for one in chunk if one.pulse])
-
-
-class Ends:
-    """Collects how effects ended, so that what ends together is said in one round trip."""
-
-    def __init__(self, end: Callable[[Sequence[Attempt], Sequence[Any]], Awaitable[None]]) -> None:
-        self._end = end
-        self._unsaid: list[tuple[Attempt, Any]] = []
-        self._saying = False
-
-    async def add(self, chunk: Sequence[Attempt], results: Sequence[Any]) -> None:
-        """Say how effects ended, together with whatever ends meanwhile; whoever comes first says it."""
-        self._unsaid += zip(chunk, results, strict=True)
-        if self._saying:
-            return
-        self._saying = True
-        try:
-            await anyio.lowlevel.checkpoint()
-            while self._unsaid:
-                await self.say()
-        finally:
-            self._saying = False
-
-    async def say(self) -> None:
-        """Say what is left to be said."""
-        unsaid, self._unsaid = self._unsaid, []
-        if unsaid:
-            await self._end([one for one, _ in unsaid], [result for _, result in unsaid])
 
 
 def _one_each(sink: Sink, results: Sequence[Any], number: int) -> Sequence[Any]:
