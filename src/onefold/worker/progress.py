@@ -55,24 +55,35 @@ class Recent:
 class Ticket:
     """One page under way: its records' places, and their fates once they are known."""
 
-    __slots__ = ("done", "places")
+    __slots__ = ("done", "places", "turn")
 
-    def __init__(self, places: Sequence[tuple[At, bytes | None]]) -> None:
+    def __init__(self, places: Sequence[tuple[At, bytes | None]], turn: int = 0) -> None:
         self.places = places
+        self.turn = turn
         self.done = False
 
 
 class Track:
-    """Moves a cursor past the pages that are accounted for, in the order in which they were read."""
+    """Moves a cursor past the pages that are accounted for, in the order in which they were read.
+
+    What one page left open holds the cursor back from the pages behind it, too, until the source showed it
+    again, or was read from there to its end without showing it.
+    """
 
     def __init__(self, cursor: Cursor, recent: Recent) -> None:
         self.cursor = cursor
         self._recent = recent
         self._under_way: deque[Ticket] = deque()
+        self._open: dict[bytes, tuple[At, int]] = {}
+        self._turn = 0
+
+    def turn(self) -> None:
+        """Note that the source was read to its end, and is read from the cursor on again."""
+        self._turn += 1
 
     def enter(self, places: Sequence[tuple[At, bytes | None]]) -> Ticket:
         """Note a page; a place without a key was passed over on purpose, and needs nothing."""
-        ticket = Ticket(places)
+        ticket = Ticket(places, self._turn)
         self._under_way.append(ticket)
         return ticket
 
@@ -89,7 +100,19 @@ class Track:
         return self.cursor
 
     def _fates(self, ticket: Ticket) -> Iterable[tuple[At, Fate]]:
-        return [(at, "done" if key is None else self._recent.fate(key)) for at, key in ticket.places]
+        """Say what became of a page, and what earlier ones left open."""
+        told: list[tuple[At, Fate]] = []
+        for at, key in ticket.places:
+            fate: Fate = "done" if key is None else self._recent.fate(key)
+            told.append((at, fate))
+            if key is not None and fate == "open":
+                self._open[key] = (at, ticket.turn)
+            elif self._open and key is not None:
+                self._open.pop(key, None)
+        if self._open:
+            # One whole turn later it would have been shown again, if it were still there.
+            self._open = {key: one for key, one in self._open.items() if ticket.turn - one[1] < 2}
+        return [*told, *((at, "open") for at, _ in self._open.values())]
 
 
 # ----- in the store

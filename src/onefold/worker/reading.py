@@ -144,6 +144,7 @@ class Reader:
             if close:
                 with anyio.move_on_after(5, shield=True):
                     await close()
+        self._track.turn()
         await self._save("ok")
 
     async def _goes_well(self) -> None:
