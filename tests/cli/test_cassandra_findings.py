@@ -172,6 +172,7 @@ def test_hints_that_the_server_forgets_are_unsafe_and_entries_know_better(store,
     assert list(kept) == [None]
 
 
+@pytest.mark.slow  # a server that it shares with other slow tests only
 @pytest.mark.store("cassandra")
 def test_a_server_that_loses_what_is_young_and_reads_through_ended_work_is_found(guarded_cassandra: Server):
     in_one_part = (name for name in (Key("charges", n) for n in count()) if part(name.id) == 0)

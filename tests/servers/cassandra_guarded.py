@@ -1,4 +1,4 @@
-"""A Cassandra that wants a password, loses what is young, forbids much and calls its disk full.
+"""A Cassandra that wants a password, and one that also loses what is young, forbids much and is called full.
 
 Each setting is one that somebody may have chosen. What others may not do, the superuser of its URL may.
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,12 +20,14 @@ SUPERUSER = "cassandra"
 TOMBSTONES = 400
 """The number at which reads fail."""
 
-CHOSEN = f"""
+LOCKED = """
 authenticator: PasswordAuthenticator
 authorizer: CassandraAuthorizer
 role_manager: CassandraRoleManager
 permissions_validity: 0ms
 roles_validity: 0ms
+"""
+GUARDED = f"""
 commitlog_sync: periodic
 commitlog_sync_period: 10s
 tombstone_warn_threshold: {TOMBSTONES // 2}
@@ -36,11 +39,12 @@ data_disk_usage_percentage_fail_threshold: 2
 
 
 @dataclass(frozen=True)
-class Guarded:
-    """The current release, set as above."""
+class Chosen:
+    """The current release, with settings of somebody's choice."""
 
     program: Current
     origin: str
+    settings: str
 
     def prepare(self, folder: Path) -> None:
         self.program.prepare(folder)
@@ -48,24 +52,32 @@ class Guarded:
     def command(self, folder: Path, port: int) -> Command:
         command = self.program.command(folder, port)
         settings = folder / "cassandra.yaml"
-        kept = re.sub(r"^commitlog_sync: .*\n", "", settings.read_text(), flags=re.MULTILINE)
-        settings.write_text(kept + CHOSEN)
+        given = settings.read_text()
+        if "commitlog_sync:" in self.settings:
+            given = re.sub(r"^commitlog_sync: .*\n", "", given, flags=re.MULTILINE)
+        settings.write_text(given + self.settings)
         java, *rest = command.args
         soon = ["-Dcassandra.superuser_setup_delay_ms=0", "-Dcassandra.disk_usage.monitor_interval_ms=100"]
         return replace(command, args=[java, *soon, *rest])
 
 
-class GuardedCassandra(Cassandra):
-    name = "guarded_cassandra"
+class LockedCassandra(Cassandra):
+    name = "locked_cassandra"
+    settings = LOCKED
 
-    def locate(self) -> Guarded:  # type: ignore[override]
+    def locate(self) -> Chosen:  # type: ignore[override]
         found = super().locate()
         if not isinstance(found, Current):
             raise Missing("Cassandra 2.1 has no such settings")
-        return Guarded(found, found.origin)
+        return Chosen(found, found.origin, self.settings)
 
     def url(self, port: int) -> str:
         return super().url(port).replace("://", f"://{SUPERUSER}:{SUPERUSER}@")
+
+
+class GuardedCassandra(LockedCassandra):
+    name = "guarded_cassandra"
+    settings = LOCKED + GUARDED
 
 
 @pytest.fixture(scope="session")
@@ -77,3 +89,10 @@ def guarded_cassandra() -> Iterator[Server]:
         except Missing as missing:
             excuse(f"cassandra: {missing}")
         yield server
+
+
+def as_user(url: str, login: str) -> str:
+    """Change who asks: `name:password`, or nobody."""
+    parts = urlsplit(url)
+    joint = "@" if login else ""
+    return parts._replace(netloc=f"{login}{joint}{parts.hostname}:{parts.port}").geturl()

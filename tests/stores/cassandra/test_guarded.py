@@ -1,4 +1,4 @@
-"""A Cassandra that refuses: passwords, rights, a full disk, reads through too many tombstones."""
+"""A Cassandra that refuses: rights, a full disk, reads through too many tombstones."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,16 +14,16 @@ from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry
 from tests.servers.cassandra import session
-from tests.servers.cassandra_guarded import TOMBSTONES
+from tests.servers.cassandra_guarded import TOMBSTONES, as_user
 from tests.servers.server import Server
 
 pytest.importorskip("cassandra", reason="cassandra-driver is not installed: it comes with the test servers")
 
 from onefold.stores.cassandra import connect
 from onefold.stores.cassandra.rows import part
-from tests.stores.cassandra.ledgers import NEW, claims, stored, tokens
+from tests.stores.words import NEW, claims, stored, tokens
 
-pytestmark = pytest.mark.store("cassandra")
+pytestmark = [pytest.mark.store("cassandra"), pytest.mark.slow]  # a server that only they have
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +44,6 @@ def ann(place: str, superuser: Any) -> Iterator[str]:
     superuser.execute("CREATE ROLE IF NOT EXISTS ann WITH password = 'hidden' AND login = true")
     yield as_user(place, "ann:hidden")
     superuser.execute("DROP ROLE ann")
-
-
-def as_user(url: str, login: str) -> str:
-    parts = urlsplit(url)
-    joint = "@" if login else ""
-    return parts._replace(netloc=f"{login}{joint}{parts.hostname}:{parts.port}").geturl()
-
-
-@pytest.mark.parametrize("login", ["ann:wrong", "nobody:wrong", "cassandra:wrong", ""])
-def test_a_wrong_or_missing_password_is_told_without_repeating_it_and_nothing_runs(place, ann, login):
-    ran: list[int] = []
-    ledger = Ledger(as_user(place, login))
-
-    with pytest.raises(Misconfigured) as raised:
-        ledger.call(NEW, lambda: ran.append(1))
-
-    assert "password" in str(raised.value)
-    assert "wrong" not in str(raised.value)
-    assert ran == []
 
 
 def test_a_user_without_rights_is_told_which_one_is_missing(place, superuser, ann):

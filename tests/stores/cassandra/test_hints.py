@@ -17,7 +17,8 @@ from onefold.stores.cassandra.errors import Full
 from onefold.stores.cassandra.plan import CHUNK, CassandraPlan
 from onefold.stores.cassandra.rows import Outcome, Statement
 from onefold.stores.shells import Blocking
-from tests.stores.cassandra.ledgers import NEW, claims, keys, lying, stored
+from tests.stores.cassandra.ledgers import lying
+from tests.stores.words import NEW, claims, keys, stored
 
 NOW = 1_700_000_000.5
 LATE = Unanswered("it was asked and did not answer")

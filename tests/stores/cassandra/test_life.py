@@ -24,7 +24,8 @@ from onefold.stores import ddl
 from onefold.stores.cassandra import aconnect, connect, rows
 from onefold.stores.cassandra.rows import LINGER, LONGEST_TTL, Statement
 from onefold.stores.shells import Blocking
-from tests.stores.cassandra.ledgers import NEW, claims, keys, lying, stored, tokens, with_option
+from tests.stores.cassandra.ledgers import lying
+from tests.stores.words import NEW, claims, keys, stored, tokens, with_option
 
 pytestmark = pytest.mark.store("cassandra")
 

@@ -1,12 +1,11 @@
 """A Cassandra that is down, silent, killed or not as it should be: what is said, and that it comes back."""
 
 import asyncio
-import os
-import signal
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,13 +14,15 @@ from onefold.core.entry import NOTHING, UNKNOWN, Change, Seen
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry
+from tests.servers.cassandra import session
+from tests.servers.cassandra_guarded import LockedCassandra, as_user
 from tests.servers.fixtures import lent
-from tests.servers.server import Launched, free_port
+from tests.servers.server import Launched, Missing, Server, free_port, running
 
 pytest.importorskip("cassandra", reason="cassandra-driver is not installed: it comes with the test servers")
 
 from onefold.stores.cassandra import aconnect, connect
-from tests.stores.cassandra.ledgers import NEW, claims, keys, stored, tokens, with_option
+from tests.stores.words import NEW, claims, keys, stopped, stored, tokens, with_option
 
 pytestmark = pytest.mark.store("cassandra")
 restarting = pytest.mark.timeout(600)
@@ -36,8 +37,13 @@ SHORT: dict[str, Any] = {"effect": "idempotent", "terms": Terms(lease=2)}
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Launched]:
-    """A server that these tests may end; they start it again."""
-    with lent("cassandra") as server:
+    """A server that these tests may end, and start again; one that wants a password, where it can be had."""
+    with ExitStack() as stack:
+        server: Server
+        try:
+            server = stack.enter_context(running(LockedCassandra()))
+        except Missing:
+            server = stack.enter_context(lent("cassandra"))
         if not isinstance(server, Launched):
             pytest.skip("CASSANDRA_URL names a server that is not ours to end")
         yield server
@@ -49,17 +55,6 @@ def place(own: Launched) -> Iterator[str]:
         with closing(connect(with_option(url, "timeout=60"))) as store:
             store.get([NEW])
         yield url
-
-
-@contextmanager
-def stopped(server: Launched) -> Iterator[None]:
-    """Let a server hear and not answer."""
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
 
 
 # ----- down
@@ -206,6 +201,23 @@ def test_an_effect_is_not_started_while_the_server_is_silent_and_runs_once_after
 
 
 # ----- not as it should be
+
+
+@pytest.mark.parametrize("login", ["ann:wrong", "nobody:wrong", "cassandra:wrong", ""])
+def test_a_wrong_or_missing_password_is_told_without_repeating_it_and_nothing_runs(own, login):
+    if not urlsplit(own.url).password:
+        pytest.skip("this release is not set to want a password")
+    with session(own.url) as superuser:
+        superuser.execute("CREATE ROLE IF NOT EXISTS ann WITH password = 'hidden' AND login = true")
+    ran: list[int] = []
+    ledger = Ledger(as_user(own.url, login))
+
+    with pytest.raises(Misconfigured) as raised:
+        ledger.call(NEW, lambda: ran.append(1))
+
+    assert "password" in str(raised.value)
+    assert "wrong" not in str(raised.value)
+    assert ran == []
 
 
 def test_a_keyspace_that_does_not_exist_is_told_with_how_to_make_it(cassandra_url):

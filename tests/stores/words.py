@@ -1,0 +1,52 @@
+"""The words in which tests of stores speak: keys, changes that claim them, and what replies show."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from onefold.core.entry import Change, Entry, Reply, Seen
+from onefold.core.key import Key
+from onefold.testing.contract.words import entry, in_order
+from tests.servers.server import Launched
+
+NEW = Key("orders", "new")
+
+
+def keys(count: int, scope: str = "orders") -> list[Key]:
+    return sorted((Key(scope, number) for number in range(count)), key=lambda key: key.id)
+
+
+def claims(names: Iterable[Key], token: str = "ann", **fields: Any) -> list[Change]:
+    """Ask for claims under these keys."""
+    return in_order(Change(name, None, entry("held", token, label=name.label, **fields)) for name in names)
+
+
+def stored(reply: Reply) -> Entry:
+    """Read what a reply shows, where something must be stored."""
+    assert isinstance(reply, Seen), reply
+    assert reply.entry is not None
+    return reply.entry
+
+
+def tokens(replies: Iterable[Reply]) -> list[str | None]:
+    """Read who wrote what replies show."""
+    return [reply.entry.token if isinstance(reply, Seen) and reply.entry else None for reply in replies]
+
+
+def with_option(url: str, option: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{option}"
+
+
+@contextmanager
+def stopped(server: Launched) -> Iterator[None]:
+    """Let a server hear and not answer."""
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
