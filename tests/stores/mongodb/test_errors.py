@@ -13,8 +13,8 @@ from onefold.core.errors import Locked, Misconfigured, Unanswered, Unreachable
 pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
 
 from onefold.stores.mongodb import aconnect, connect
-from tests.stores.mongodb.ledgers import NEW, claims, keys
 from tests.stores.mongodb.pretender import page, pretending, refusal
+from tests.stores.words import NEW, claims, keys
 
 SHORT = "directConnection=true&serverSelectionTimeoutMS=300&connectTimeoutMS=300&socketTimeoutMS=300"
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +23,8 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 from onefold.stores.mongodb import connect, documents
 from onefold.stores.mongodb.documents import NOW
 from onefold.stores.mongodb.schema import INDEXES
-from tests.stores.mongodb.ledgers import NEW, Server, claims, keys, stored, tokens
+from tests.stores.mongodb.ledgers import Server
+from tests.stores.words import NEW, claims, keys, stored, tokens
 
 pytestmark = pytest.mark.store("mongodb")
 
@@ -221,3 +223,14 @@ def test_what_is_printed_is_what_is_made(mongodb_url, store):
     assert len(calls) == len(INDEXES) == len(made) - 1
     assert '"$setOnInsert": {"version": 1}' in printed
     assert note == {"_id": "schema", "version": 1}
+
+
+def test_a_race_for_one_new_key_has_one_winner_whatever_the_server_makes_of_it(mongodb_url):
+    """Two upserts of one key can meet in the server; the one that it refuses is told who was first."""
+    with closing(connect(mongodb_url)) as store, ThreadPoolExecutor(16) as pool:
+        store.get([NEW])
+        for name in keys(20, "raced"):
+            told = list(
+                pool.map(lambda token, name=name: store.swap(claims([name], token))[0], "abcdefghijklmnop")
+            )
+            assert len({stored(reply).token for reply in told}) == 1

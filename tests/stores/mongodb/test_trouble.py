@@ -1,32 +1,28 @@
 """A MongoDB that is down, silent, locked, killed or newer: what is said, and that it comes back."""
 
 import asyncio
-import os
-import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from onefold import Ledger, Terms
-from onefold.core.entry import NOTHING, UNKNOWN, Change, Seen
+from onefold.core.entry import NOTHING, UNKNOWN, Seen
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.key import Key
-from onefold.testing.contract.words import entry
 
 pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
 
 from onefold.stores.mongodb import aconnect, connect
 from onefold.stores.shells import Blocking
-from tests.servers.server import Launched
-from tests.stores.mongodb.ledgers import NEW, Server, claims, keys, stored, tokens
+from tests.servers.server import Launched, free_port
+from tests.stores.mongodb.ledgers import Server
+from tests.stores.words import NEW, claims, keys, stopped, stored, tokens
 
 pytestmark = pytest.mark.store("mongodb")
 
@@ -44,24 +40,6 @@ def own(own_server) -> Launched:
     if not isinstance(server, Launched):
         pytest.skip("MONGODB_URL names a server that is not ours to end")
     return server
-
-
-@contextmanager
-def stopped(server: Launched) -> Iterator[None]:
-    """Let a server hear and not answer."""
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 # ----- down
@@ -325,18 +303,3 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it():
 
     assert done.stdout.startswith("Misconfigured the store mongodb needs pymongo, which is not"), done.stderr
     assert 'pip install "onefold[mongodb]"' in done.stdout
-
-
-# ----- leases by the server's clock
-
-
-def test_a_lease_that_ran_out_is_taken_over_on_the_version_that_was_seen(mongodb_url):
-    with closing(connect(mongodb_url)) as store:
-        held = stored(store.swap(claims([NEW], lease=0.001))[0])
-        [seen] = store.get([NEW])
-        while seen.idle < 0.001:
-            [seen] = store.get([NEW])
-        [taken] = store.swap([Change(NEW, held.version, entry("held", "bob"))])
-        [late] = store.swap([Change(NEW, held.version, entry("done", "ann"))])
-
-    assert stored(taken).token == stored(late).token == "bob"

@@ -20,7 +20,8 @@ from onefold.stores.redis import connect, ddl
 from onefold.stores.redis.client import Client
 from onefold.stores.redis.plan import Command, RedisPlan
 from onefold.stores.shells import Blocking
-from tests.stores.redis.ledgers import NEW, Server, claims, keys, names, stored
+from tests.stores.redis.ledgers import Server, names
+from tests.stores.words import NEW, claims, keys, stored
 
 pytestmark = pytest.mark.store("redis")
 

@@ -1,12 +1,8 @@
 """A Redis that is down, silent, full or refusing: what is said, what is known, and that it comes back."""
 
 import asyncio
-import os
-import signal
-import socket
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,8 +16,9 @@ from onefold.testing.contract.words import entry
 pytest.importorskip("redis", reason="redis is not installed: it comes with the test servers")
 
 from onefold.stores.redis import aconnect, connect
-from tests.servers.server import Launched
-from tests.stores.redis.ledgers import NEW, Server, claims, keys, stored, tokens
+from tests.servers.server import Launched, free_port
+from tests.stores.redis.ledgers import Server
+from tests.stores.words import NEW, claims, keys, stopped, stored, tokens
 
 pytestmark = pytest.mark.store("redis")
 
@@ -41,27 +38,9 @@ def store(redis_url):
         yield store
 
 
-@contextmanager
-def stopped(server: Launched) -> Iterator[None]:
-    """Let a server hear and not answer."""
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-
-
 def without_password(url: str) -> str:
     parts = urlsplit(url)
     return parts._replace(netloc=f"{parts.hostname}:{parts.port}").geturl()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 # ----- down

@@ -1,29 +1,45 @@
-"""One handle for many: threads share a pool; a forked child and every event loop have their own."""
+"""One handle for many: threads share what it holds; a forked child and every event loop have their own.
+
+One table for the stores whose clients are like this; what only one of them promises stands in its folder.
+"""
 
 import asyncio
 import gc
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 
 import pytest
 
 from onefold import AsyncLedger, Ledger
+from onefold.core.entry import Change
 from onefold.core.key import Key
-
-pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
-
-from onefold.stores.mongodb import aconnect, connect
-from tests.stores.mongodb.ledgers import NEW, claims, keys, stored, tokens
+from onefold.stores import aconnect, connect
+from onefold.stores.shells import Blocking
+from onefold.testing.contract.words import entry
 from tests.stores.sqlite.neighbours import FORKING, in_child, in_children
+from tests.stores.words import NEW, claims, keys, stored, tokens
 
-pytestmark = [pytest.mark.store("mongodb"), pytest.mark.filterwarnings(FORKING)]
+pytestmark = pytest.mark.filterwarnings(FORKING)
+
+CLIENTS = {"redis": "redis", "mongodb": "pymongo"}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.store(name)) for name in CLIENTS])
+def url(request: pytest.FixtureRequest) -> str:
+    client = CLIENTS[request.param]
+    pytest.importorskip(client, reason=f"{client} is not installed: it comes with the test servers")
+    return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture
-def store(mongodb_url):
-    with closing(connect(mongodb_url)) as store:
-        yield store
+def store(url: str) -> Iterator[Blocking]:
+    opened = connect(url)
+    assert isinstance(opened, Blocking)
+    with closing(opened):
+        yield opened
 
 
 # ----- forks
@@ -69,16 +85,16 @@ def test_a_child_that_closes_leaves_the_parents_connections_alone(store):
 
 def test_a_child_of_a_parent_that_is_in_the_middle_of_a_call_does_not_wait_for_it(store):
     store.get([NEW])
-    with store.client._lock:  # as if another thread were connecting at the moment of the fork
+    with store.client._lock:  # as if another thread were inside a call at the moment of the fork
         assert in_child(lambda: tokens(store.swap(claims([NEW], "child")))) == ["child"]
 
 
 # ----- threads
 
 
-def test_of_many_who_make_the_collections_at_once_nobody_fails(mongodb_url):
+def test_of_many_who_make_the_ledger_at_once_nobody_fails(url):
     def first_use(number: int) -> list[str | None]:
-        with closing(connect(mongodb_url)) as store:
+        with closing(connect(url)) as store:
             return tokens(store.swap(claims(keys(3, f"maker {number}"), f"t{number}")))
 
     with ThreadPoolExecutor(8) as pool:
@@ -87,9 +103,9 @@ def test_of_many_who_make_the_collections_at_once_nobody_fails(mongodb_url):
     assert told == [[f"t{number}"] * 3 for number in range(8)]
 
 
-def test_effects_in_many_threads_each_run_once(mongodb_url):
+def test_effects_in_many_threads_each_run_once(url):
     ran: list[int] = []
-    with closing(Ledger(mongodb_url)) as ledger:
+    with closing(Ledger(url)) as ledger:
 
         def deliver(number: int) -> str:
             return ledger.call(Key("orders", number % 50), lambda: ran.append(number % 50), wait=30).state
@@ -101,23 +117,12 @@ def test_effects_in_many_threads_each_run_once(mongodb_url):
     assert (states.count("ran"), states.count("done")) == (50, 150)
 
 
-def test_a_race_for_one_new_key_has_one_winner_whatever_the_server_makes_of_it(mongodb_url):
-    """Two upserts of one key can meet in the server; the one that it refuses is told who was first."""
-    with closing(connect(mongodb_url)) as store, ThreadPoolExecutor(16) as pool:
-        store.get([NEW])
-        for name in keys(20, "raced"):
-            told = list(
-                pool.map(lambda token, name=name: store.swap(claims([name], token))[0], "abcdefghijklmnop")
-            )
-            assert len({stored(reply).token for reply in told}) == 1
-
-
 # ----- event loops
 
 
-def test_tasks_of_one_loop_share_one_store(mongodb_url):
+def test_tasks_of_one_loop_share_one_store(url):
     async def main() -> None:
-        store = aconnect(mongodb_url)
+        store = aconnect(url)
         batches = [store.swap(claims(keys(10, f"task {number}"), f"t{number}")) for number in range(20)]
         told = await asyncio.gather(*batches)
         assert [set(tokens(replies)) for replies in told] == [{f"t{number}"} for number in range(20)]
@@ -126,8 +131,8 @@ def test_tasks_of_one_loop_share_one_store(mongodb_url):
     asyncio.run(main())
 
 
-def test_a_store_follows_to_the_next_event_loop(mongodb_url):
-    store = aconnect(mongodb_url)
+def test_a_store_follows_to_the_next_event_loop(url):
+    store = aconnect(url)
 
     async def claim(token: str) -> list[str | None]:
         told = tokens(await store.swap(claims([NEW], token)))
@@ -138,8 +143,8 @@ def test_a_store_follows_to_the_next_event_loop(mongodb_url):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_even_if_it_was_not_closed_on_the_one_before(mongodb_url):
-    store = aconnect(mongodb_url)
+def test_even_if_it_was_not_closed_on_the_one_before(url):
+    store = aconnect(url)
 
     async def claim(token: str) -> list[str | None]:
         return tokens(await store.swap(claims([NEW], token)))
@@ -149,12 +154,12 @@ def test_even_if_it_was_not_closed_on_the_one_before(mongodb_url):
     gc.collect()  # while Python's warnings of what was left open are expected
 
 
-def test_a_cancelled_call_leaves_a_store_that_answers_the_next_one_rightly(mongodb_url):
+def test_a_cancelled_call_leaves_a_store_that_answers_the_next_one_rightly(url):
     async def main() -> None:
-        store = aconnect(mongodb_url)
+        store = aconnect(url)
         await store.get([NEW])
         for number in range(20):
-            call = asyncio.create_task(store.swap(claims(keys(10, f"turn {number}"))))
+            call = asyncio.create_task(store.swap(claims(keys(40, f"turn {number}"))))
             for _ in range(number % 6):
                 await asyncio.sleep(0)
             call.cancel()
@@ -162,28 +167,43 @@ def test_a_cancelled_call_leaves_a_store_that_answers_the_next_one_rightly(mongo
                 await call
             [seen] = await store.get([NEW])
             assert seen.entry is None
-            assert set(tokens(await store.swap(claims(keys(10, f"turn {number}"))))) == {"ann"}
+            assert set(tokens(await store.swap(claims(keys(40, f"turn {number}"))))) == {"ann"}
         await store.close()
 
     asyncio.run(main())
 
 
-def test_an_async_ledger_runs_each_effect_once(mongodb_url):
+def test_an_async_ledger_runs_each_effect_once(url):
     ran: list[int] = []
 
     async def main() -> list[str]:
-        ledger = AsyncLedger(mongodb_url)
+        ledger = AsyncLedger(url)
 
-        async def deliver(number: int) -> str:
-            async def effect() -> None:
-                ran.append(number)
+        async def effect(number: int) -> None:
+            ran.append(number)
 
-            return (await ledger.call(Key("orders", number), effect, wait=30)).state
-
-        states = await asyncio.gather(*(deliver(number % 25) for number in range(100)))
+        calls = [
+            ledger.call(Key("orders", number % 25), partial(effect, number % 25), wait=30)
+            for number in range(100)
+        ]
+        outcomes = await asyncio.gather(*calls)
         await ledger.close()
-        return list(states)
+        return [outcome.state for outcome in outcomes]
 
     states = asyncio.run(main())
     assert sorted(ran) == list(range(25))
     assert (states.count("ran"), states.count("done")) == (25, 75)
+
+
+# ----- leases by the server's clock
+
+
+def test_a_lease_that_ran_out_is_taken_over_on_the_version_that_was_seen(store):
+    held = stored(store.swap(claims([NEW], lease=0.001))[0])
+    [seen] = store.get([NEW])
+    while seen.idle < 0.001:
+        [seen] = store.get([NEW])
+    [taken] = store.swap([Change(NEW, held.version, entry("held", "bob"))])
+    [late] = store.swap([Change(NEW, held.version, entry("done", "ann"))])
+
+    assert stored(taken).token == stored(late).token == "bob"
