@@ -24,7 +24,7 @@ from tests.worker.stage import run_until, until
 STORES = [
     pytest.param("sqlite", marks=pytest.mark.store("sqlite")),
     pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
-    pytest.param("mariadb", marks=pytest.mark.store("mariadb")),
+    pytest.param("mariadb", marks=[pytest.mark.store("mariadb"), pytest.mark.slow]),
 ]
 
 

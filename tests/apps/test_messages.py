@@ -28,7 +28,12 @@ from tests.apps.messaging import STORES, by_mail, delivered, dropped, node, park
 from tests.worker.stage import until
 
 
-@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.store(name)) for name in STORES])
+def kept(name: str) -> Any:
+    slow = [pytest.mark.slow] if name in ("cassandra", "dynamodb") else []
+    return pytest.param(name, marks=[pytest.mark.store(name), *slow])
+
+
+@pytest.fixture(params=[kept(name) for name in STORES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'onefold.db'}"

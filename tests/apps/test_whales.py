@@ -30,7 +30,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures"
 STORES = [
     "sqlite",
     pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
-    pytest.param("mongodb", marks=pytest.mark.store("mongodb")),
+    pytest.param("mongodb", marks=[pytest.mark.store("mongodb"), pytest.mark.slow]),
 ]
 
 ALL = Subscriber(chat="all")
