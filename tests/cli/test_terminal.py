@@ -84,17 +84,23 @@ def test_hostile_text_is_shown_escaped(cli: Cli):
     assert "carries" in cli("why", "charges", "A-17").stdout
 
 
-def test_audits_that_cannot_be_read_do_not_hide_the_key(cli: Cli, book: Ledger):
+@pytest.mark.parametrize("spoilt", ["no JSON", "5", "[]", "[5]"])
+def test_audits_that_cannot_be_read_hide_no_key_and_keep_nobody_from_deciding(
+    cli: Cli, book: Ledger, spoilt: str
+):
     in_doubt(book, KEY)
     cli("resolve", "charges", "A-17", "--did-not-happen", "-y")
     connection = apsw.Connection("onefold.db")
-    connection.execute("UPDATE onefold_entries SET body = 'no JSON' WHERE scope = ?", [audit.SCOPE])
+    connection.execute("UPDATE onefold_entries SET body = ? WHERE scope = ?", [spoilt, audit.SCOPE])
     connection.close()
 
     result = cli("why", "charges", "A-17")
 
     assert result.exit_code == Code.FINE
     assert "cannot be read" in result.stdout
+    in_doubt(book, KEY)
+    assert cli("resolve", "charges", "A-17", "--happened", "-y").exit_code == Code.FINE
+    assert [act["act"] for act in cli.json("why", "charges", "A-17")["acts"]] == ["cannot be read", "resolve"]
 
 
 def test_rich_does_not_take_stored_text_for_markup(poisoned: Ledger):

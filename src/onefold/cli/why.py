@@ -43,20 +43,12 @@ def why(scope: str, parts: tuple[str, ...], digest: str | None) -> int:
     with opened(options) as store:
         [seen] = store.run(look([key]))
         key = spelled_out(key, seen.entry)
-        done = _acts(store, key)
+        done = store.run(acts(key))
         if options.json:
             emit(_json(key, seen, done, store))
         else:
             _print(key, seen, done, store)
     return _code(seen.entry)
-
-
-def _acts(store: Opened, key: Key) -> Acts:
-    try:
-        done: list[Any] = store.run(acts(key))
-        return [act for act in done if isinstance(act, dict)]
-    except (ValueError, TypeError, LookupError, AttributeError):
-        return [{"act": "cannot be read", "by": "?"}]
 
 
 def _code(entry: Entry | None) -> Code:

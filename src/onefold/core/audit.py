@@ -53,7 +53,18 @@ def _added(key: Key, entry: Entry | None, act: dict[str, Any], token: str) -> Ch
 def _read(entry: Entry | None) -> list[dict[str, Any]]:
     if entry is None or not entry.body:
         return []
-    acts: list[dict[str, Any]] = json.loads(entry.body)
+    acts = _acts(entry.body)
     # The store stamps the entry, not its body: the last act is as old as the entry, and stays so.
     acts[-1].setdefault("at", entry.written)
     return acts
+
+
+def _acts(body: str) -> list[dict[str, Any]]:
+    """Read acts; what somebody spoilt is said in their place, and keeps nobody from acting."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if isinstance(found, list) and found and all(isinstance(act, dict) for act in found):
+        return found
+    return [{"act": "cannot be read", "by": "?"}]
