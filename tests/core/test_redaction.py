@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
-from onefold.core.redaction import safe_url, scrubbed
+from onefold.core.redaction import host_of, hosts_alone, safe_url, scrubbed
 
 KEY = "aB3dE5fG7hJ9kL1mN3pQ5rS7"
 
@@ -31,3 +33,30 @@ def test_a_key_in_a_path_is_hidden(text, shown):
 
 def test_one_address_alone_is_hidden_in_the_same_way():
     assert safe_url(f"wss://ann:pw@node.example/{KEY}?token=x") == "wss://***@node.example/***?token=***"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://u:p@api.example:8443/bot1:key/send?token=x#y", "https://api.example:8443"),
+        ("http://127.0.0.1/short", "http://127.0.0.1"),
+        ("http://[::1", "an address that is no URL"),
+    ],
+)
+def test_an_address_is_named_by_its_host_alone(url, expected):
+    assert host_of(url) == expected
+
+
+class URL(str):
+    """What an HTTP client hands to its logger."""
+
+
+def test_a_clients_log_names_hosts_alone_however_often_it_is_filtered():
+    line = logging.LogRecord("client", 20, "", 1, "%s %s", ("GET", URL("https://h/bot1:key/send")), None)
+    assert hosts_alone(line)
+    assert hosts_alone(line)
+
+    assert line.getMessage() == "GET https://h"
+    line.args = {"url": "kept"}
+    assert hosts_alone(line)
+    assert line.args == {"url": "kept"}

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import anyio.lowlevel
 
 from onefold.core.errors import Misconfigured, Refused
+from onefold.core.redaction import host_of, hosts_alone
 from onefold.core.terms import Seconds
 
 try:
@@ -23,6 +23,9 @@ except ImportError as missing:
     raise Misconfigured(
         'a sink over HTTP needs httpx2, which is not installed: pip install "onefold[worker]"'
     ) from missing
+
+shown = host_of
+"""How an address is named for people."""
 
 CONNECT: Seconds = 10.0
 """The longest wait for a connection; nothing was sent until it stands."""
@@ -87,7 +90,7 @@ class Web:
         client = self._client.get()
         if client is None:
             # The client logs every address it asks, and an address may hold a secret.
-            logging.getLogger("httpx2").addFilter(_without_secrets)
+            logging.getLogger("httpx2").addFilter(hosts_alone)
             timeout = httpx2.Timeout(self._timeout, connect=min(CONNECT, self._timeout))
             client = httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
             self._client.set(client)
@@ -99,19 +102,3 @@ class Web:
         if client is not None:
             self._client.set(None)
             await client.aclose()
-
-
-def _without_secrets(record: logging.LogRecord) -> bool:
-    """Cut the addresses in a line of the client's log down to their hosts."""
-    if isinstance(record.args, tuple):
-        record.args = tuple(shown(str(one)) if isinstance(one, httpx2.URL) else one for one in record.args)
-    return True
-
-
-def shown(url: str) -> str:
-    """Name an address for people: scheme and host alone, because paths and queries may hold secrets."""
-    try:
-        split = urlsplit(url)
-        return f"{split.scheme}://{split.hostname}" + (f":{split.port}" if split.port else "")
-    except ValueError:
-        return "an address that is no URL"

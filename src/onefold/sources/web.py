@@ -21,7 +21,7 @@ import anyio
 
 from onefold.core.backoff import Backoff, pause
 from onefold.core.errors import Misconfigured
-from onefold.core.redaction import HIDDEN, scrubbed
+from onefold.core.redaction import HIDDEN, host_of, hosts_alone, scrubbed
 from onefold.core.terms import Seconds
 from onefold.core.wire import Unreadable, parse
 
@@ -188,10 +188,8 @@ def followed(url: str, link: str) -> str:
 
 def told(url: str) -> str:
     """Name a place without what may be secret in it: no user, no query, no long part of its path."""
-    split = urlsplit(url)
-    path = "/".join("…" if len(part) >= LONG_SEGMENT else part for part in split.path.split("/"))
-    port = f":{split.port}" if split.port else ""
-    return f"{split.scheme}://{split.hostname}{port}{path}"
+    parts = urlsplit(url).path.split("/")
+    return host_of(url) + "/".join("…" if len(part) >= LONG_SEGMENT else part for part in parts)
 
 
 def retry_after(header: str | None, now: float) -> Seconds | None:
@@ -242,19 +240,9 @@ def _library() -> Any:
         import httpx2
     except ImportError:
         raise Misconfigured('reading a web site needs httpx2: pip install "onefold[worker]"') from None
-    logging.getLogger("httpx2").addFilter(_Discreet())
+    # The library logs every URL as it is, with the keys in it.
+    logging.getLogger("httpx2").addFilter(hosts_alone)
     return httpx2
-
-
-class _Discreet(logging.Filter):
-    """The library logs every URL as it is, with the keys in it."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple):
-            record.args = tuple(
-                told(str(one)) if isinstance(one, _library().URL) else one for one in record.args
-            )
-        return True
 
 
 @cache
