@@ -173,7 +173,6 @@ def test_a_forked_child_has_connections_of_its_own(store):
     assert [seen.entry.token for seen in store.get([KEY, *many]) if seen.entry] == ["parent", *["child"] * 20]
 
 
-@pytest.mark.slow
 def test_a_store_comes_back_with_its_server(own_server):
     server = own_server("dynamodb")
     with server.place() as url:

@@ -7,7 +7,6 @@ it lost. An outcome is a value, so that one failure in a batch does not hide wha
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from onefold.stores.cassandra.address import Address
 from onefold.stores.cassandra.errors import Silent, sorted_out, unreached
 from onefold.stores.cassandra.rows import Outcome, Statement
 from onefold.stores.cassandra.schema import NEW_TABLES, prepare, statements
+from onefold.stores.homes import OfProcess
 from onefold.stores.shells import Clients
 
 WIDTH = 64
@@ -136,19 +136,14 @@ class Flight:
         self._room.release()
 
 
-class Client:
+class Client(OfProcess[Link]):
     """A link that is there when it is needed, to tables that were checked; shared by a process's threads."""
 
     def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = time.time) -> None:
         self.address = address
         self.now = clock
         self._create = create
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._link: Link | None = None
+        super().__init__()
 
     def execute_many(self, asked: Sequence[Statement]) -> list[Outcome]:
         """Send statements together; return what became of each."""
@@ -171,12 +166,6 @@ class Client:
             link, self._link = self._link, None
         if link is not None:
             link.close()
-
-    def _leave_parent(self) -> None:
-        """After a fork, let the parent's session and lock be, whatever state they were in."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._link)
-            self._forget()
 
     def _reach(self) -> Link:
         self._leave_parent()
@@ -209,10 +198,6 @@ class Client:
                 raise Unreachable(f"{error}; nothing was asked of the ledger yet") from error
             undo.pop_all()
         return link
-
-
-_INHERITED: list[object] = []
-"""Sessions that came with a fork: closing one here could end the parent's connections, so they are kept."""
 
 
 def clustered(address: Address) -> Cluster:

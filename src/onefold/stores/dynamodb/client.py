@@ -7,7 +7,6 @@ value, so that one failure in a batch does not hide what became of the others.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from onefold.stores.dynamodb.address import Address
 from onefold.stores.dynamodb.errors import sorted_out
 from onefold.stores.dynamodb.requests import Outcome, Request
 from onefold.stores.dynamodb.schema import prepare
+from onefold.stores.homes import OfProcess
 from onefold.stores.shells import Clients
 
 WIDTH = 16
@@ -93,19 +93,14 @@ class Link:
             return self._threads
 
 
-class Client:
+class Client(OfProcess[Link]):
     """A link that is there when it is needed, to a table that was checked; shared by a process's threads."""
 
     def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = time.time) -> None:
         self.address = address
         self.now = clock
         self._create = create
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._link: Link | None = None
+        super().__init__()
 
     def execute_many(self, requests: Sequence[Request]) -> list[Outcome]:
         """Send requests together; return what became of each."""
@@ -121,17 +116,14 @@ class Client:
         time.sleep(seconds)
 
     def close(self) -> None:
-        if self._pid != os.getpid():
-            self._forget()
+        self._leave_parent()
         with self._lock:
             link, self._link = self._link, None
         if link:
             link.close()
 
     def _reach(self) -> Link:
-        if self._pid != os.getpid():
-            # The parent's connections are the parent's; closing our copies of them would not end them.
-            self._forget()
+        self._leave_parent()
         with self._lock:
             if self._link is None:
                 self._link = self._connect()

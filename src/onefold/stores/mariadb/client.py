@@ -7,10 +7,8 @@ the next call. It never repeats a statement by itself, and never waits for ever.
 from __future__ import annotations
 
 import asyncio
-import os
 import select
 import ssl
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,6 +19,7 @@ from pymysql.constants import CLIENT
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered
 from onefold.drive import arun, run
+from onefold.stores.homes import OfLoop, OfProcess
 from onefold.stores.mariadb.address import SYSTEM, Address, address
 from onefold.stores.mariadb.errors import NO_TLS, asking, connecting
 from onefold.stores.mariadb.plan import COMMIT, Statement
@@ -129,19 +128,14 @@ class AsyncLink:
             self.connection._writer = None
 
 
-class Client:
+class Client(OfProcess[Link]):
     """A blocking connection that is there when it is needed; shared by the threads of a process."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self._address = address(url)
         self._create = create
         self.name = self._address.name
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._link: Link | None = None
+        super().__init__()
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Send statements in one round trip; return the rows of each."""
@@ -159,12 +153,6 @@ class Client:
         self._leave_parent()
         with self._lock:
             self._drop()
-
-    def _leave_parent(self) -> None:
-        """After a fork, let the parent's connection and lock be, whatever state they were in."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._link)
-            self._forget()
 
     def _living(self) -> Link | None:
         if self._link is not None and (not self._link.connection.open or self._link.is_stale()):
@@ -191,15 +179,14 @@ class Client:
         return link
 
 
-class AsyncClient:
+class AsyncClient(OfLoop[AsyncLink]):
     """The same, awaited; belongs to the event loop that first used it, and follows to the next."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self._address = address(url)
         self._create = create
         self.name = self._address.name
-        self._home: tuple[int, object] = (0, None)
-        self._link: AsyncLink | None = None
+        super().__init__()
 
     async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Send statements in one round trip; return the rows of each."""
@@ -218,16 +205,8 @@ class AsyncClient:
         async with self._lock:
             self._drop()
 
-    def _come_home(self) -> None:
-        """Be at home in this process and on this event loop; a connection of another is let go."""
-        home = os.getpid(), asyncio.get_running_loop()
-        if self._home == home:
-            return
-        if self._link is not None and self._home[0] != os.getpid():
-            _INHERITED.append(self._link)
-        elif self._link is not None:
-            self._link.abandon()
-        self._home, self._link, self._lock = home, None, asyncio.Lock()
+    def _abandon(self, link: AsyncLink) -> None:
+        link.abandon()
 
     def _living(self) -> AsyncLink | None:
         if self._link is not None and self._link.is_stale():
@@ -273,10 +252,6 @@ async def _dialled(**how: Any) -> Any:
         connection.close()
         raise
     return connection
-
-
-_INHERITED: list[object] = []
-"""Connections that came with a fork: closing one here could end the parent's session, so they are kept."""
 
 
 def judged(error: OnefoldError, statement: Statement) -> OnefoldError:

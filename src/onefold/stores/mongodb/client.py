@@ -7,14 +7,13 @@ collections are looked at again before the next command.
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any
 
 from pymongo import AsyncMongoClient, MongoClient
 
 from onefold.core.errors import OnefoldError
 from onefold.drive import arun, run
+from onefold.stores.homes import OfLoop, OfProcess
 from onefold.stores.mongodb.address import Address, address
 from onefold.stores.mongodb.documents import Command, Taken
 from onefold.stores.mongodb.errors import answered, asking, unreached
@@ -29,6 +28,7 @@ class Link:
 
     def __init__(self, at: Address) -> None:
         self.name = at.name
+        self.ready = False
         with asking(at.name):
             self.client: Any = MongoClient(at.url, **at.settings)
         self._database = self.client[at.database]
@@ -51,6 +51,7 @@ class AsyncLink:
 
     def __init__(self, at: Address) -> None:
         self.name = at.name
+        self.ready = False
         with asking(at.name):
             self.client: Any = AsyncMongoClient(at.url, **at.settings)
         self._database = self.client[at.database]
@@ -79,20 +80,14 @@ def _concern(command: Command, client: Any) -> Command:
     return {}
 
 
-class Client:
+class Client(OfProcess[Link]):
     """A link that is there when it is needed, to collections that were checked; shared by threads."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self.address = address(url)
         self.name = self.address.name
         self._create = create
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._link: Link | None = None
-        self._ready = False
+        super().__init__()
 
     def execute(self, command: Command) -> Any:
         """Send one command; return the documents that it finds, or the server's reply."""
@@ -102,7 +97,7 @@ class Client:
         except Taken:
             raise
         except OnefoldError:
-            self._ready = False
+            link.ready = False
             raise
 
     def safety(self) -> dict[str, Any]:
@@ -113,37 +108,30 @@ class Client:
     def close(self) -> None:
         self._leave_parent()
         with self._lock:
-            link, self._link, self._ready = self._link, None, False
+            link, self._link = self._link, None
         if link is not None:
             link.close()
-
-    def _leave_parent(self) -> None:
-        """After a fork, let the parent's client and lock be, whatever state they were in."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._link)
-            self._forget()
 
     def _reach(self) -> Link:
         self._leave_parent()
         with self._lock:
             link = self._link = self._link or Link(self.address)
-        if not self._ready:
+        if not link.ready:
             # Not behind the lock: while no server is found, threads must not wait for one another's patience.
             with unreached(self.name):
                 run(prepare(self._create, self.name), Clients(link))
-            self._ready = True
+            link.ready = True
         return link
 
 
-class AsyncClient:
+class AsyncClient(OfLoop[AsyncLink]):
     """The same, awaited; belongs to the event loop that first used it, and follows to the next."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self.address = address(url)
         self.name = self.address.name
         self._create = create
-        self._home: tuple[int, object] = (0, None)
-        self._link: AsyncLink | None = None
+        super().__init__()
 
     async def execute(self, command: Command) -> Any:
         """Send one command; return the documents that it finds, or the server's reply."""
@@ -153,35 +141,20 @@ class AsyncClient:
         except Taken:
             raise
         except OnefoldError:
-            self._ready = False
+            link.ready = False
             raise
 
     async def close(self) -> None:
         self._come_home()
-        link, self._link, self._ready = self._link, None, False
+        link, self._link = self._link, None
         if link is not None:
             await link.close()
-
-    def _come_home(self) -> None:
-        """Be at home in this process and on this event loop; a client of another is let go."""
-        import asyncio
-
-        home = os.getpid(), asyncio.get_running_loop()
-        if self._home != home:
-            if self._home[0] != os.getpid():
-                _INHERITED.append(self._link)
-            # One of another loop cannot be closed from here: that loop may be closed itself.
-            self._home, self._link, self._ready = home, None, False
 
     async def _reach(self) -> AsyncLink:
         self._come_home()
         link = self._link = self._link or AsyncLink(self.address)
-        if not self._ready:
+        if not link.ready:
             with unreached(self.name):
                 await arun(prepare(self._create, self.name), Clients(link))
-            self._ready = True
+            link.ready = True
         return link
-
-
-_INHERITED: list[object] = []
-"""Clients that came with a fork: closing one here could end the parent's sessions, so they are kept."""

@@ -6,13 +6,12 @@ anew by the next call. It never repeats a statement by itself, and never waits f
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
 
 from psycopg import AsyncCursor, Cursor
 
 from onefold.drive import arun, run
+from onefold.stores.homes import OfLoop, OfProcess
 from onefold.stores.postgresql.errors import asking, connecting, sendable
 from onefold.stores.postgresql.plan import Statement
 from onefold.stores.postgresql.schema import settle_in
@@ -78,7 +77,7 @@ class AsyncLink:
             return []
 
 
-class Client:
+class Client(OfProcess[Link]):
     """A blocking connection that is there when it is needed; shared by the threads of a process."""
 
     def __init__(self, url: str, create: bool = True, patience: float = PATIENCE) -> None:
@@ -86,12 +85,7 @@ class Client:
         self._create = create
         self._patience = patience
         self.name = named(self._parameters)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._link: Link | None = None
+        super().__init__()
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Send statements in one round trip and one transaction; return the rows of each."""
@@ -110,12 +104,6 @@ class Client:
             if self._link is not None:
                 self._link.connection.close()
             self._link = None
-
-    def _leave_parent(self) -> None:
-        """After a fork, let the parent's connection and lock be, whatever state they were in."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._link)
-            self._forget()
 
     def _drop(self, link: Link, error: BaseException) -> None:
         """Let go of a connection that is of no more use: broken, or interrupted in the middle of a call."""
@@ -136,7 +124,7 @@ class Client:
         return link
 
 
-class AsyncClient:
+class AsyncClient(OfLoop[AsyncLink]):
     """The same, awaited; belongs to the event loop that first used it, and follows to the next."""
 
     def __init__(self, url: str, create: bool = True, patience: float = PATIENCE) -> None:
@@ -144,8 +132,7 @@ class AsyncClient:
         self._create = create
         self._patience = patience
         self.name = named(self._parameters)
-        self._home: tuple[int, object] = (0, None)
-        self._link: AsyncLink | None = None
+        super().__init__()
 
     async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Send statements in one round trip and one transaction; return the rows of each."""
@@ -164,18 +151,8 @@ class AsyncClient:
             await self._link.connection.close()
         self._link = None
 
-    def _come_home(self) -> None:
-        """Be at home in this process and on this event loop; a connection of another is let go."""
-        import asyncio
-
-        home = os.getpid(), asyncio.get_running_loop()
-        if self._home == home:
-            return
-        if self._link is not None and self._home[0] != os.getpid():
-            _INHERITED.append(self._link)
-        elif self._link is not None:
-            self._link.connection.pgconn.finish()  # its loop may be closed, so that nothing can be awaited
-        self._home, self._link, self._lock = home, None, asyncio.Lock()
+    def _abandon(self, link: AsyncLink) -> None:
+        link.connection.pgconn.finish()  # says no farewell, so that nothing is awaited
 
     async def _drop(self, link: AsyncLink, error: BaseException) -> None:
         if link.connection.closed or not isinstance(error, Exception):
@@ -193,7 +170,3 @@ class AsyncClient:
             await connection.close()
             raise
         return link
-
-
-_INHERITED: list[object] = []
-"""Connections that came with a fork: closing one here would end the parent's session, so they are kept."""

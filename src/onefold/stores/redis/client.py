@@ -8,8 +8,6 @@ done is Unanswered.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,6 +16,7 @@ import redis.asyncio
 from redis.exceptions import NoScriptError, ResponseError
 
 from onefold.drive import arun, run
+from onefold.stores.homes import OfLoop, OfProcess
 from onefold.stores.redis.address import address
 from onefold.stores.redis.errors import answered, unanswered, unreached
 from onefold.stores.redis.opening import prepare
@@ -103,19 +102,14 @@ class AsyncLink:
         await self.connection.disconnect(nowait=True)
 
 
-class Client:
+class Client(OfProcess[Link]):
     """A blocking connection that is there when it is needed; shared by the threads of a process."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self.address = address(url)
         self.name = self.address.name
         self._create = create
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._link: Link | None = None
+        super().__init__()
 
     def execute_many(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands in one round trip; return the reply to each."""
@@ -132,12 +126,6 @@ class Client:
         self._leave_parent()
         with self._lock:
             self._drop()
-
-    def _leave_parent(self) -> None:
-        """After a fork, let the parent's connection and lock be, whatever state they were in."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._link)
-            self._forget()
 
     def _living(self) -> Link | None:
         if self._link is not None and self._link.is_stale():
@@ -163,15 +151,14 @@ class Client:
         return link
 
 
-class AsyncClient:
+class AsyncClient(OfLoop[AsyncLink]):
     """The same, awaited; belongs to the event loop that first used it, and follows to the next."""
 
     def __init__(self, url: str, create: bool = True) -> None:
         self.address = address(url)
         self.name = self.address.name
         self._create = create
-        self._home: tuple[int, object] = (0, None)
-        self._link: AsyncLink | None = None
+        super().__init__()
 
     async def execute_many(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands in one round trip; return the reply to each."""
@@ -188,18 +175,6 @@ class AsyncClient:
         self._come_home()
         async with self._lock:
             await self._drop()
-
-    def _come_home(self) -> None:
-        """Be at home in this process and on this event loop; a connection of another is let go."""
-        import asyncio
-
-        home = os.getpid(), asyncio.get_running_loop()
-        if self._home == home:
-            return
-        if self._link is not None and self._home[0] != os.getpid():
-            _INHERITED.append(self._link)
-        # One of another loop cannot be closed from here: that loop may be closed itself.
-        self._home, self._link, self._lock = home, None, asyncio.Lock()
 
     async def _living(self) -> AsyncLink | None:
         if self._link is not None and await self._link.is_stale():
@@ -222,10 +197,6 @@ class AsyncClient:
             await link.close()
             raise
         return link
-
-
-_INHERITED: list[object] = []
-"""Connections that came with a fork: closing one here could end the parent's session, so they are kept."""
 
 
 def _unknown(replies: Sequence[Any]) -> list[int]:
