@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ from onefold.cli.pipelines import notes, pipelines, rows
 from onefold.cli.sources import lateness, status_of, within
 from onefold.core.audit import acts
 from onefold.core.documents import named, save
+from onefold.core.endpoints import Endpoint, text_of
 from onefold.drive import Ports, run
 from onefold.stores.sqlite import SqliteStore
 from onefold.worker.progress import cursor_key
@@ -152,6 +154,25 @@ def test_sources_tell_what_was_seen_over_all_runs(shop: Path, cli: Cli):
     assert (source["counts"]["done"], source["counts"]["in-doubt"]) == (8, 1)
     assert len(source["workers"]) == 2
     assert cli("sources", "--pipeline", "other").stdout == ""
+
+
+def test_sources_tell_the_health_of_endpoints_without_their_secrets(shop: Path, cli: Cli):
+    good = Endpoint("wss://ann:hunter2@a.example/v2", 1, health="healthy")
+    bad = Endpoint("wss://b.example", 2, health="unhealthy", failures=3, failed=1.0, reason="wrong chain")
+    off = Endpoint("wss://c.example", 3, enabled=False)
+    in_store(save(named("endpoints", "node"), "t", lambda stands: text_of("node", [good, bad, off])))
+
+    [pool] = [one for one in cli.lines("sources") if "pool" in one]
+    shown = cli("sources").stdout
+
+    assert [(one["health"], one["enabled"]) for one in pool["endpoints"]] == [
+        ("healthy", True), ("unhealthy", True), ("unknown", False),
+    ]  # fmt: skip
+    assert pool["endpoints"][1]["failed"] == "1970-01-01T00:00:01.000Z"
+    assert re.search(r"^node +\S*b\.example\S* +2 +unhealthy +.*wrong chain$", shown, re.M)
+    assert re.search(r"^node +\S*c\.example\S* +3 +disabled +-$", shown, re.M)
+    assert "hunter2" not in shown + json.dumps(pool)
+    assert not any("pool" in one for one in cli.lines("sources", "--pipeline", "prices"))
 
 
 def worker(at: float, status: str = "running", **more: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from onefold.core.documents import listed
 from onefold.core.story import moment, span
 
 HEAD = ("pipeline", "source", "status", "seen", "won", "twice", "first", "late", "missed", "connected since")
+POOL_HEAD = ("pool", "endpoint", "priority", "health", "last failure")
 SILENT = 30.0
 """Seconds after which a worker that said nothing is taken for silent."""
 
@@ -31,7 +32,8 @@ def sources(pipeline: str | None) -> int:
 
     `seen` are records, `won` claims, `twice` what had been done before. Where sources race, `first` is
     how often each was, `late` how far behind the first it was for half and for 95 % of the rest, and
-    `missed` what it never showed. With --json one object per line.
+    `missed` what it never showed. With --json one object per line. Below, or as further objects, stand
+    the endpoints of every pool with their health.
 
     \b
     Example:
@@ -40,15 +42,19 @@ def sources(pipeline: str | None) -> int:
     options = asked()
     with opened(options) as store:
         found = [one.value for _, one in store.run(listed("sources"))]
+        # A pool serves whoever names it, and belongs to no pipeline.
+        pools = [] if pipeline else [one.value for _, one in store.run(listed("endpoints"))]
     found = [one for one in found if pipeline in (None, one.get("pipeline"))]
     now = time.time()
     if options.json:
-        emit(*(_json(one, now) for one in found))
+        emit(*(_json(one, now) for one in found), *(_pool_json(one) for one in pools))
     elif not found:
         say("No worker told of a source yet: they do so every few seconds while they run.")
     else:
         data(*table(HEAD, [_row(one, now) for one in found], right=range(3, 9)))
         say(*(line for one in found for line in _errors(one, now)))
+    if pools and not options.json:
+        data("", *table(POOL_HEAD, [row for one in pools for row in _pool_rows(one)], right=(2,)))
     return Code.FINE
 
 
@@ -141,3 +147,27 @@ def _json(one: dict[str, Any], now: float) -> dict[str, Any]:
 def _worker_json(worker: dict[str, Any]) -> dict[str, Any]:
     told = {name: worker.get(name) for name in ("status", "lag", "under_way", "error")}
     return {**told, "at": iso(worker.get("at")), "connected": iso(worker.get("connected"))}
+
+
+# ----- pools
+
+
+def _pool_rows(pool: dict[str, Any]) -> Iterable[tuple[str, ...]]:
+    for one in pool.get("endpoints", ()):
+        failed = one.get("failed")
+        yield (
+            str(pool.get("pool")),
+            str(one.get("shown")),
+            str(one.get("priority")),
+            str(one.get("health")) if one.get("enabled") else "disabled",
+            "-" if failed is None else f"{moment(failed)}: {cut(str(one.get('reason')), ERROR_SHOWN)}",
+        )
+
+
+def _pool_json(pool: dict[str, Any]) -> dict[str, Any]:
+    told = ("shown", "priority", "enabled", "health", "failures", "reason")
+    rows = [
+        {**{name: one.get(name) for name in told}, "failed": iso(one.get("failed"))}
+        for one in pool.get("endpoints", ())
+    ]
+    return {"pool": pool.get("pool"), "endpoints": rows}
