@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from onefold.core.errors import Misconfigured
+from onefold.stores.locate import locate
 from onefold.worker.configuration import (
     Configuration,
     Section,
@@ -216,3 +217,24 @@ def test_a_short_text_is_not_taken_out_of_every_word():
     Secret("a")
 
     assert masked("a banana") == "a banana"
+
+
+class Shop(msgspec.Struct, frozen=True):
+    """An app that is told of databases."""
+
+    tables: list[str]
+
+
+def test_a_relative_database_lies_beside_the_file_that_names_it_as_the_store_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    urls = ["sqlite:///shop.db", "sqlite:////elsewhere/shop.db", "postgresql://h/shop", "shop.db"]
+    found = written(tmp_path, f'store = "sqlite:///shop.db"\n[apps.shop]\ntables = {urls}\n')
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    monkeypatch.delenv("ONEFOLD_STORE", raising=False)
+
+    told = struct(Shop, found.apps["shop"], found.folder).tables
+
+    assert told == [locate().url, *urls[1:]]
+    assert told[0] == f"sqlite:///{tmp_path}/shop.db"

@@ -34,7 +34,7 @@ def locate(given: str | None = None) -> Located:
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / FILE).is_file() and (url := _from_file(folder / FILE)):
-            return Located(_anchored(url, folder), str(folder / FILE))
+            return Located(anchored(url, folder), str(folder / FILE))
     return Located(f"sqlite:///{quote(str(here / DEFAULT))}", "the default")
 
 
@@ -61,7 +61,7 @@ def _from_file(file: Path) -> str | None:
     return store
 
 
-def _anchored(url: str, folder: Path) -> str:
+def anchored(url: str, folder: Path) -> str:
     """Read a relative file as relative to the folder that names it, not to where the worker was started."""
     scheme, _, rest = url.partition(":///")
     if scheme != "sqlite" or rest.startswith("/"):

@@ -17,7 +17,7 @@ import msgspec
 
 from onefold.core.errors import Misconfigured
 from onefold.core.terms import seconds
-from onefold.stores.locate import FILE
+from onefold.stores.locate import FILE, anchored
 from onefold.worker.secret import Secret, is_reference, resolved
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -179,11 +179,13 @@ def struct(kind: type[S], section: Section, folder: Path) -> S:
 
 
 def _looked_up(given: Value, what: str, folder: Path) -> Any:
-    """Read what env: and file: name, also inside of lists and tables."""
+    """Read what env: and file: name, also inside of lists and tables; a relative file lies beside ours."""
 
     def look(value: Any) -> Any:
         if is_reference(value):
             return resolved(value, f"{what} (from {given.origin})", folder)
+        if isinstance(value, str):
+            return anchored(value, folder)
         if isinstance(value, list):
             return [look(one) for one in value]
         if isinstance(value, dict):
