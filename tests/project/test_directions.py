@@ -162,13 +162,19 @@ def cycles(found: Iterable[Import]) -> Complaints:
 RULES = [wrong_directions, unknown_parts, impure_core, stores_that_know_each_other, scattered_clients, cycles]
 
 
+@pytest.fixture(scope="module")
+def package() -> list[Import]:
+    """Who imports whom in the package itself; read once, because that takes seconds."""
+    return imports(SOURCE)
+
+
 @pytest.mark.parametrize("rule", RULES)
-def test_the_package_keeps_the_rule(rule: Callable[[Iterable[Import]], Complaints]):
-    assert rule(imports(SOURCE)) == []
+def test_the_package_keeps_the_rule(rule: Callable[[Iterable[Import]], Complaints], package: list[Import]):
+    assert rule(package) == []
 
 
-def test_the_package_is_being_read():
-    assert any(each.imported.startswith("onefold.core.") for each in imports(SOURCE))
+def test_the_package_is_being_read(package: list[Import]):
+    assert any(each.imported.startswith("onefold.core.") for each in package)
 
 
 # Can the rules fail? Each file below breaks one, or stays just within it.
