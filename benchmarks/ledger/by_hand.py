@@ -17,7 +17,6 @@ import apsw
 
 from onefold.stores.sql import statements
 from onefold.stores.sqlite import SqliteStore
-from onefold.stores.sqlite.file import LOG_PAGES
 
 SCOPE = "bench"
 _PREFIX = len(SCOPE).to_bytes(8, "big") + SCOPE.encode()
@@ -33,7 +32,6 @@ class ByHand:
         _make_tables(path)
         self.connection = apsw.Connection(str(path))
         self.connection.execute(f"PRAGMA synchronous = {synchronous}")
-        self.connection.wal_autocheckpoint(LOG_PAGES)
         self.ran = 0
 
     @property

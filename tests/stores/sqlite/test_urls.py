@@ -7,7 +7,6 @@ from onefold.drive import Inline, Threaded
 from onefold.stores import aconnect, connect, ddl
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
-from onefold.stores.sqlite.file import LOG_PAGES
 from tests.stores.sqlite.ledgers import NEW, inserts, tokens
 
 
@@ -74,7 +73,6 @@ def test_synchronous_can_be_chosen(tmp_path, word):
 
     assert store.query("PRAGMA synchronous") == [({"full": 2, "normal": 1}[word.lower()],)]
     assert store.query("PRAGMA journal_mode") == [("wal",)]
-    assert store.query("PRAGMA wal_autocheckpoint") == [(LOG_PAGES,)]
 
 
 def test_both_colours_of_a_url_are_the_same_store(tmp_path):

@@ -30,11 +30,6 @@ T = TypeVar("T")
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process's write before giving up."""
 
-LOG_PAGES = 4000
-"""How long the log grows (16 MB) before it is copied into the file. After SQLite's own 1000, the pages
-that every call writes (the end of the table, the open entries) are copied four times as often, which is a
-sixth of a single call's cost."""
-
 
 class Apsw:
     """An `apsw` connection."""
@@ -186,7 +181,6 @@ class SqliteStore:
                 # Lasts in the file: whoever only looks must not change it for its owner.
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-            connection.wal_autocheckpoint(LOG_PAGES)
             client = Apsw(connection)
             self._migrate(client)
         except BaseException:
