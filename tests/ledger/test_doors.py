@@ -107,6 +107,17 @@ def test_a_receipt_that_does_not_fit_the_annotation_any_more_is_said_so():
         order()
 
 
+def test_an_annotation_that_json_cannot_be_read_as_is_said_so():
+    ledger = Ledger("memory:")
+
+    def unreadable() -> int | Key:
+        return 1
+
+    ledger.call(Key("unreadable", 1), unreadable)
+    with pytest.raises(NoReceipt, match="does not fit the return type"):
+        ledger.call(Key("unreadable", 1), unreadable)
+
+
 def test_an_annotation_that_cannot_be_found_is_no_reason_to_fail():
     ledger = Ledger("memory:")
 

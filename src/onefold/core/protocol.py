@@ -55,8 +55,8 @@ async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> l
             verdict = judge(at, sent[at], reply)
             if isinstance(verdict, Answer):
                 answers[at] = verdict
-                verdict.since = min(since, sent_at - reply.idle)
-                verdict.skew = reply.skew
+                _, idle, verdict.skew = reply
+                verdict.since = since if sent_at - idle > since else sent_at - idle
             else:
                 again.append(at)
                 sent[at] = verdict
@@ -83,7 +83,7 @@ async def claim(bids: Sequence[Bid]) -> list[Answer]:
 
     If it cannot be learnt what was won, or the caller is cancelled, whatever was won is given back.
     """
-    if len({bid.key.id for bid in bids}) != len(bids):
+    if len(bids) > 1 and len({bid.key.id for bid in bids}) != len(bids):
         raise Misconfigured("a key stands twice in one batch of claims: remove repeats before claiming")
     first = [claims.first(bid) for bid in bids]
     try:

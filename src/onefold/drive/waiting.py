@@ -122,8 +122,6 @@ async def arun(flow: Flow[T], ports: Tapped) -> T:
 
     Calls that the flow makes after that are shielded, each bounded by a grace time.
     """
-    import asyncio
-
     reply: Any = None
     error: BaseException | None = None
     cancelled = False
@@ -138,8 +136,14 @@ async def arun(flow: Flow[T], ports: Tapped) -> T:
         try:
             reply, error = await (_last(call, ports) if cancelled else _made(call, ports)), None
         except BaseException as raised:
-            cancelled = cancelled or isinstance(raised, asyncio.CancelledError)
+            cancelled = cancelled or _is_cancellation(raised)
             reply, error = None, raised
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    import asyncio
+
+    return isinstance(error, asyncio.CancelledError)
 
 
 def _made(call: Call[Any], ports: Tapped) -> Awaitable[Any]:

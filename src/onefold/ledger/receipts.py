@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b
 from types import FunctionType
 from typing import Any, get_type_hints
@@ -55,9 +56,15 @@ def decode(key: Key, entry: Entry, wanted: Any = Any) -> Any:
     if entry.body is None:
         raise NoReceipt(key, "what the effect returned could not be stored")
     try:
-        return msgspec.json.decode(entry.body, type=wanted)
+        return _decoder(wanted).decode(entry.body)
     except (msgspec.DecodeError, TypeError) as error:
         raise NoReceipt(key, f"what is stored does not fit the return type: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
+    """Keep what it costs to understand a type: for a nested one, more than the store takes to answer."""
+    return msgspec.json.Decoder(wanted)
 
 
 def fingerprint(content: Any) -> str:
@@ -80,9 +87,10 @@ def return_type(function: Callable[..., Any]) -> Any:
         return Any
     if not isinstance(plain, FunctionType):
         return _evaluated(plain)
-    if plain not in _RETURNS:
-        _RETURNS[plain] = _evaluated(plain)
-    return _RETURNS[plain]
+    found = _RETURNS.get(plain)
+    if found is None:
+        found = _RETURNS[plain] = _evaluated(plain)
+    return found
 
 
 def _evaluated(function: Callable[..., Any]) -> Any:

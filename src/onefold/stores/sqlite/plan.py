@@ -40,16 +40,16 @@ def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
     return [_try(client, write, change, now) for change in changes]
 
 
-def _try(client: Client, write: Callable[[str, Row], bool], change: Change, now: float) -> Seen:
+def _try(client: Client, write: Callable[[str, Sequence[Any]], bool], change: Change, now: float) -> Seen:
     key, expected, wanted, _, _, _ = change
     if wanted is None:
         return NOTHING if write(_REMOVE, (key.id, expected, now)) else _stored(client, key, now)
     if expected is None:
         entry = stamped(change, int(now * 1_000_000), now)
-        written = write(_INSERT, (key.id, key.scope, *entry, due(entry)))
+        written = write(_INSERT, [key.id, key.scope, *entry, due(entry)])
     else:
         entry = stamped(change, expected + 1, now)
-        written = write(_UPDATE, (*entry, due(entry), key.id, expected))
+        written = write(_UPDATE, [*entry, due(entry), key.id, expected])
     return made(Seen, (entry, 0.0, 0.0)) if written else _stored(client, key, now)
 
 
