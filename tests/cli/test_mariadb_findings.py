@@ -14,7 +14,8 @@ from onefold.cli.findings import Finding
 from tests.cli.stage import Cli, in_doubt
 from tests.servers.fixtures import OwnServer
 from tests.servers.mariadb import connected
-from tests.stores.mariadb.ledgers import PASSWORD, at, launched, tuned
+from tests.stores.mariadb.ledgers import PASSWORD, at, tuned
+from tests.stores.words import launched
 
 SAFE = {
     "version": "10.11.19-MariaDB",
@@ -199,7 +200,7 @@ def test_settings_that_can_lose_something_are_found(cli: Cli):
 
 @pytest.mark.store("mariadb")
 def test_a_server_that_is_read_only_is_found_even_by_who_may_write_to_it(cli: Cli, own_server: OwnServer):
-    server = launched(own_server)
+    server = launched(own_server, "mariadb")
     with connected(server.url) as cursor:
         cursor.execute("CREATE DATABASE judged")
         url = at(server.url, path="/judged")

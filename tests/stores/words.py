@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from onefold.core.entry import Change, Entry, Reply, Seen
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry, in_order
+from tests.servers.fixtures import OwnServer
 from tests.servers.server import Launched
 
 NEW = Key("orders", "new")
@@ -25,6 +28,12 @@ def claims(names: Iterable[Key], token: str = "ann", **fields: Any) -> list[Chan
     return in_order(Change(name, None, entry("held", token, label=name.label, **fields)) for name in names)
 
 
+def inserts(names: Iterable[Key], **fields: Any) -> list[Change]:
+    """Claim keys with nothing but what a claim needs."""
+    wanted = Entry("held", token="ann", lease=60.0, **fields)
+    return in_order(Change(name, None, wanted) for name in names)
+
+
 def stored(reply: Reply) -> Entry:
     """Read what a reply shows, where something must be stored."""
     assert isinstance(reply, Seen), reply
@@ -37,8 +46,22 @@ def tokens(replies: Iterable[Reply]) -> list[str | None]:
     return [reply.entry.token if isinstance(reply, Seen) and reply.entry else None for reply in replies]
 
 
+def token(reply: Reply) -> str | None:
+    """Say whose write stands."""
+    assert isinstance(reply, Seen)
+    return reply.entry.token if reply.entry else None
+
+
 def with_option(url: str, option: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{option}"
+
+
+def launched(own_server: OwnServer, name: str) -> Launched:
+    """Give a server that only this test has, and may do anything to."""
+    server = own_server(name)
+    if not isinstance(server, Launched):
+        pytest.skip(f"{name.upper()}_URL names a server that is not ours to stop, change or fill")
+    return server
 
 
 @contextmanager

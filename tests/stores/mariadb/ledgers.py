@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,73 +13,34 @@ from urllib.parse import urlsplit
 import pymysql
 import pytest
 
-from onefold import AsyncLedger, Key, Ledger
-from onefold.core.entry import Change, Entry, Reply, Seen
 from onefold.core.errors import OnefoldError
 from onefold.stores.mariadb import aconnect, connect
 from onefold.stores.mariadb.plan import Statement
 from onefold.stores.shells import Row
-from tests.servers.fixtures import OwnServer, excuse
+from tests.servers.fixtures import excuse
 from tests.servers.mariadb import Mariadb
 from tests.servers.server import Command, Launched, Missing, Program
+from tests.stores import colours
 
 PASSWORD = "only-for-tests"
 
 
-class Blocking:
-    """The blocking store and door."""
-
+class Blocking(colours.Blocking):
     def __init__(self, url: str, create: bool = True) -> None:
-        self.store = connect(url, create)
-        self.ledger = Ledger(self.store)
-
-    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        return self.store.swap(changes)
-
-    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
-        return self.store.get(keys)
-
-    def call(self, key: Key, value: object = None, **how: Any) -> str:
-        return self.ledger.call(key, lambda: value, **how).state
+        super().__init__(connect(url, create))
 
     def ask(self, sql: str) -> list[Row]:
         [rows] = self.store.client.execute_many([Statement(sql)])
         return list(rows)
 
-    def close(self) -> None:
-        self.store.close()
 
-
-class Awaited:
-    """The awaited ones, on an event loop of their own."""
-
+class Awaited(colours.Awaited):
     def __init__(self, url: str, create: bool = True) -> None:
-        self._runner = asyncio.Runner()
-        self.store = aconnect(url, create)
-        self.ledger = AsyncLedger(self.store)
-
-    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        return self._runner.run(self._await(self.store.swap(changes)))
-
-    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
-        return self._runner.run(self._await(self.store.get(keys)))
-
-    def call(self, key: Key, value: object = None, **how: Any) -> str:
-        async def effect() -> object:
-            return value
-
-        return self._runner.run(self.ledger.call(key, effect, **how)).state
+        super().__init__(aconnect(url, create))
 
     def ask(self, sql: str) -> list[Row]:
-        [rows] = self._runner.run(self._await(self.store.client.execute_many([Statement(sql)])))
+        [rows] = self._runner.run(self.store.client.execute_many([Statement(sql)]))
         return list(rows)
-
-    async def _await(self, what: Any) -> Any:
-        return await what
-
-    def close(self) -> None:
-        self._runner.run(self._await(self.store.close()))
-        self._runner.close()
 
 
 def dialled(url: str, **how: Any) -> Any:
@@ -102,26 +62,6 @@ def at(url: str, **parts: str) -> str:
     user, password = parts.get("user", whole.username), parts.get("password", whole.password)
     where = f"{user}:{password}@{whole.hostname}:{parts.get('port', whole.port)}"
     return whole._replace(netloc=where, path=parts.get("path", whole.path)).geturl()
-
-
-def inserts(keys: Iterable[Key], **fields: Any) -> list[Change]:
-    """Claim keys, in the order that a store wants."""
-    wanted = Entry("held", token="ann", lease=60.0, **fields)
-    return [Change(key, None, wanted) for key in sorted(keys, key=lambda key: key.id)]
-
-
-def token(reply: Reply) -> str | None:
-    """Say whose write stands."""
-    assert isinstance(reply, Seen)
-    return reply.entry.token if reply.entry else None
-
-
-def launched(own_server: OwnServer) -> Launched:
-    """Return a server that only this test has, and may do anything to."""
-    server = own_server("mariadb")
-    if not isinstance(server, Launched):
-        pytest.skip("only a server of our own is stopped, changed or filled")
-    return server
 
 
 def told(error: BaseException) -> str:

@@ -17,17 +17,8 @@ from onefold.stores.mariadb.client import judged
 from onefold.stores.mariadb.plan import BEGIN, COMMIT
 from tests.servers.mariadb import connected
 from tests.stores.callers import WAITING
-from tests.stores.mariadb.ledgers import (
-    PASSWORD,
-    Blocking,
-    at,
-    dialled,
-    inserts,
-    launched,
-    refused,
-    token,
-    told,
-)
+from tests.stores.mariadb.ledgers import PASSWORD, Blocking, at, dialled, refused, told
+from tests.stores.words import inserts, launched, token
 
 pytestmark = pytest.mark.store("mariadb")
 
@@ -216,7 +207,7 @@ def test_a_row_that_another_transaction_holds_is_waited_for_no_longer_than_the_l
 
 @pytest.mark.parametrize(("given", "seconds"), [(50, 5), (2, 2)])
 def test_a_lock_is_waited_for_five_seconds_unless_the_server_says_less(own_server, given, seconds):
-    server = launched(own_server)
+    server = launched(own_server, "mariadb")
     with connected(server.url) as cursor:
         cursor.execute("CREATE DATABASE waits")
         cursor.execute(f"SET GLOBAL innodb_lock_wait_timeout = {given}")

@@ -19,7 +19,8 @@ from onefold.stores.shells import Blocking
 from tests.servers.fixtures import OwnServer
 from tests.servers.mariadb import connected
 from tests.servers.server import Launched
-from tests.stores.mariadb.ledgers import at, dialled, inserts, launched, token
+from tests.stores.mariadb.ledgers import at, dialled
+from tests.stores.words import inserts, launched, token
 
 pytestmark = pytest.mark.store("mariadb")
 
@@ -29,7 +30,7 @@ WHO = Statement("SELECT CONNECTION_ID()")
 
 @pytest.fixture
 def server(own_server: OwnServer) -> Launched:
-    server = launched(own_server)
+    server = launched(own_server, "mariadb")
     with connected(server.url) as cursor:
         cursor.execute("CREATE DATABASE life")
     return server

@@ -11,7 +11,8 @@ import pytest
 from onefold import Key, Ledger, Refused, Terms
 from onefold.core.entry import Change, Entry, Seen, State
 from onefold.stores.mariadb import connect
-from tests.stores.mariadb.ledgers import Blocking, dialled, inserts, token
+from tests.stores.mariadb.ledgers import Blocking, dialled
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("mariadb")
 

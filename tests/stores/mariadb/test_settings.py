@@ -13,7 +13,8 @@ from onefold import Key
 from onefold.core.errors import Misconfigured, Unreachable
 from tests.servers.fixtures import OwnServer
 from tests.servers.mariadb import connected
-from tests.stores.mariadb.ledgers import Blocking, at, dialled, inserts, launched, refused, token, tuned
+from tests.stores.mariadb.ledgers import Blocking, at, dialled, refused, tuned
+from tests.stores.words import inserts, launched, token
 
 pytestmark = pytest.mark.store("mariadb")
 
@@ -21,7 +22,7 @@ KEY = Key("settings", 1)
 
 
 def test_a_server_with_too_many_connections_says_so_and_serves_later(own_server: OwnServer):
-    server = launched(own_server)
+    server = launched(own_server, "mariadb")
     with connected(server.url) as cursor:
         # One seat is kept for whoever may administer, and the user of the tests may.
         cursor.execute("CREATE DATABASE small")
@@ -55,7 +56,7 @@ def test_a_log_of_statements_is_refused_with_the_setting_that_would_do():
 
 
 def test_a_server_that_was_set_to_read_only_reads_and_says_why_it_cannot_write(own_server: OwnServer):
-    server = launched(own_server)
+    server = launched(own_server, "mariadb")
     with connected(server.url) as cursor:
         cursor.execute("CREATE DATABASE small")
         cursor.execute("CREATE USER ann@'%' IDENTIFIED BY 'only-for-guests'")
@@ -87,7 +88,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 
 
 def test_a_full_disk_loses_nothing_that_was_acknowledged(own_server: OwnServer):
-    server = launched(own_server)
+    server = launched(own_server, "mariadb")
     folder = server.folder / "data" / "small"
     folder.mkdir()
     with small_disk(folder), closing(Blocking(at(server.url, path="/small"))) as store:

@@ -21,7 +21,8 @@ from onefold.stores import ddl
 from onefold.stores.postgresql import connect
 from tests.servers.fixtures import OwnServer
 from tests.servers.server import Launched
-from tests.stores.postgresql.ledgers import PASSWORD, Blocking, inserts, launched, option, token
+from tests.stores.postgresql.ledgers import PASSWORD, Blocking, option
+from tests.stores.words import inserts, launched, token
 
 pytestmark = pytest.mark.store("postgresql")
 
@@ -141,7 +142,7 @@ def test_a_read_only_session_reads_and_says_why_it_cannot_write(opened, postgres
 
 
 def test_a_replica_is_told_from_a_primary(own_server: OwnServer):
-    server = launched(own_server)
+    server = launched(own_server, "postgresql")
     with closing(Blocking(server.url)) as first:
         first.call(KEY)
     server.stop()
@@ -302,7 +303,7 @@ def small_disk(server: Launched) -> Iterator[Path]:
 
 
 def test_a_full_disk_loses_nothing_that_was_acknowledged(own_server: OwnServer):
-    server = launched(own_server)
+    server = launched(own_server, "postgresql")
     with small_disk(server) as disk, closing(psycopg.connect(server.url, autocommit=True)) as connection:
         connection.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")
         store = Blocking(f"{server.url}?options=-cdefault_tablespace%3Dsmall")

@@ -19,7 +19,8 @@ from onefold.stores.shells import Blocking
 from tests.servers.fixtures import OwnServer
 from tests.servers.server import Launched
 from tests.stores.postgresql import ledgers
-from tests.stores.postgresql.ledgers import inserts, launched, option, token
+from tests.stores.postgresql.ledgers import option
+from tests.stores.words import inserts, launched, token
 
 pytestmark = pytest.mark.store("postgresql")
 
@@ -29,7 +30,7 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND
 
 @pytest.fixture
 def server(own_server: OwnServer) -> Launched:
-    return launched(own_server)
+    return launched(own_server, "postgresql")
 
 
 # ----- the server dies
@@ -107,7 +108,7 @@ def test_a_database_with_another_isolation_by_default_changes_nothing(opened, po
 
 def _ask(store, sql: str):
     if isinstance(store, ledgers.Awaited):
-        return store._runner.run(store._await(store.store.client.execute_many([(sql, ())])))
+        return store._runner.run(store.store.client.execute_many([(sql, ())]))
     return store.store.client.execute_many([(sql, ())])
 
 

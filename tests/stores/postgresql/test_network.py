@@ -12,7 +12,8 @@ from onefold import Key
 from onefold.core.entry import UNKNOWN
 from onefold.core.errors import Unreachable
 from onefold.testing.proxy import Delay, Drop, Mishap, Proxy, Reset, Swallow
-from tests.stores.postgresql.ledgers import Blocking, inserts, token
+from tests.stores.postgresql.ledgers import Blocking
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("postgresql")
 

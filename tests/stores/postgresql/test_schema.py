@@ -14,7 +14,8 @@ from onefold.core.entry import Change, Entry, Seen, State
 from onefold.stores import shells
 from onefold.stores.postgresql import connect
 from onefold.stores.postgresql.plan import PostgresPlan, Statement
-from tests.stores.postgresql.ledgers import Blocking, inserts, token
+from tests.stores.postgresql.ledgers import Blocking
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("postgresql")
 

@@ -18,7 +18,7 @@ pytest.importorskip("redis", reason="redis is not installed: it comes with the t
 from onefold.stores.redis import aconnect, connect
 from tests.servers.server import Launched, free_port
 from tests.stores.redis.ledgers import Server
-from tests.stores.words import NEW, claims, keys, stopped, stored, tokens
+from tests.stores.words import NEW, claims, keys, launched, stopped, stored, tokens
 
 pytestmark = pytest.mark.store("redis")
 
@@ -26,10 +26,7 @@ pytestmark = pytest.mark.store("redis")
 @pytest.fixture
 def own(own_server) -> Launched:
     """Start a server that this test may end."""
-    server = own_server("redis")
-    if not isinstance(server, Launched):
-        pytest.skip("REDIS_URL names a server that is not ours to end")
-    return server
+    return launched(own_server, "redis")
 
 
 @pytest.fixture
