@@ -1,5 +1,6 @@
 """The proxy does to an exchange what it says, over real sockets, and to nothing else."""
 
+import gc
 import socket
 import threading
 import time
@@ -233,3 +234,13 @@ def test_a_server_that_is_down_is_a_reset_and_its_return_is_noticed():
 
     assert down
     assert back == b"back"
+
+
+def test_a_client_that_comes_as_the_proxy_closes_leaves_no_open_connection(echo):
+    for _ in range(20):
+        with Proxy("127.0.0.1", echo.port) as proxy:
+            clients = [dial(proxy) for _ in range(3)]
+        for client in clients:
+            client.close()
+
+    gc.collect()  # what was left open is told now, as an error

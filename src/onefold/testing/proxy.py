@@ -69,8 +69,11 @@ class _Cable:
                 _reset(self.client)
                 _reset(self.server)
             self._part()
-            self.client.close()
-            self.server.close()
+            self.close()
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.close()
 
     async def _converse(self) -> None:
         answering = asyncio.create_task(self._answer())
@@ -279,22 +282,26 @@ class Proxy:
 
     async def _listen(self) -> None:
         self._listener.listen()
-        self._accepting = asyncio.create_task(self._accept())
+        self._listening = True
+        # Not awaited: a wait for the next client that is cancelled as one comes would lose its connection.
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            client, _ = await loop.sock_accept(self._listener)
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._accepted += 1
-            cable = _Cable(self, self._accepted, client)
-            cable.silent = self._mute
-            task = asyncio.create_task(cable.carry())
-            self._cables[task] = cable
-            task.add_done_callback(self._forget)
+    def _accept(self) -> None:
+        try:
+            client, _ = self._listener.accept()
+        except OSError:  # it went away again
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._accepted += 1
+        cable = _Cable(self, self._accepted, client)
+        cable.silent = self._mute
+        task = asyncio.create_task(cable.carry())
+        self._cables[task] = cable
+        task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        del self._cables[task]
+        self._cables.pop(task).close()  # which one that was cancelled before its first step could not do
         self._tell()
 
     def _begin(self, connection: int) -> Exchange:
@@ -339,7 +346,8 @@ class Proxy:
             cable.silent = True
 
     async def _cut(self) -> None:
-        await _ended(self._accepting)
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._listening = False
         self._listener.close()
         # Bound and not listening: connections are refused, and nobody else gets the port.
         self._listener = _bound(self.port)
@@ -353,7 +361,7 @@ class Proxy:
         for task in silent:
             self._cables[task].break_off()
         await self._end(silent)
-        if self._accepting.done():
+        if not self._listening:
             await self._listen()
 
     async def _end(self, tasks: Iterable[asyncio.Task[None]]) -> None:
