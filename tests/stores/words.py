@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from onefold.core.entry import Change, Entry, Reply, Seen
+from onefold.core.errors import Unreachable
 from onefold.core.key import Key
+from onefold.core.ports import Store
 from onefold.testing.contract.words import entry, in_order
 from tests.servers.fixtures import OwnServer
 from tests.servers.server import Launched
@@ -73,3 +76,31 @@ def stopped(server: Launched) -> Iterator[None]:
         yield
     finally:
         os.kill(server.pid, signal.SIGCONT)
+
+
+def claimed_until_killed(own: Launched, store: Store, turn: int) -> dict[Key, int]:
+    """Claim batch after batch while the server is killed; return what was acknowledged."""
+    told: dict[Key, int] = {}
+    started = threading.Event()
+
+    def kill() -> None:
+        started.wait()
+        own.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    for batch in range(1000):
+        changes = claims(keys(30, f"{turn}.{batch}"))
+        try:
+            replies = store.swap(changes)
+        except Unreachable:
+            break
+        told |= {
+            change.key: stored(reply).version
+            for change, reply in zip(changes, replies, strict=True)
+            if isinstance(reply, Seen)
+        }
+        if batch == 3:
+            started.set()
+    killer.join()
+    return told

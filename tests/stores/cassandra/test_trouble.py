@@ -1,7 +1,6 @@
 """A Cassandra that is down, silent, killed or not as it should be: what is said, and that it comes back."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from onefold import Ledger, Terms
-from onefold.core.entry import NOTHING, UNKNOWN, Change, Seen
+from onefold.core.entry import NOTHING, UNKNOWN, Change
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry
@@ -22,7 +21,7 @@ from tests.servers.server import Launched, Missing, Server, free_port, running
 pytest.importorskip("cassandra", reason="cassandra-driver is not installed: it comes with the test servers")
 
 from onefold.stores.cassandra import aconnect, connect
-from tests.stores.words import NEW, claims, keys, stopped, stored, tokens, with_option
+from tests.stores.words import NEW, claimed_until_killed, claims, keys, stopped, stored, tokens, with_option
 
 pytestmark = pytest.mark.store("cassandra")
 restarting = pytest.mark.timeout(600)
@@ -121,23 +120,7 @@ def test_no_acknowledged_claim_is_lost_when_the_server_is_killed_again_and_again
     told: dict[Key, int] = {}
     with closing(connect(place)) as store:
         for turn in range(2):
-            started = threading.Event()
-            killer = threading.Thread(target=lambda started=started: (started.wait(), own.kill()))
-            killer.start()
-            for batch in range(1000):
-                changes = claims(keys(30, f"{turn}.{batch}"))
-                try:
-                    replies = store.swap(changes)
-                except Unreachable:
-                    break
-                told |= {
-                    change.key: stored(reply).version
-                    for change, reply in zip(changes, replies, strict=True)
-                    if isinstance(reply, Seen)
-                }
-                if batch == 3:
-                    started.set()
-            killer.join()
+            told |= claimed_until_killed(own, store, turn)
             own.restart()
         found = zip(told, store.get([*told]), strict=True)
 

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from onefold import Ledger, Terms
-from onefold.core.entry import NOTHING, UNKNOWN, Seen
+from onefold.core.entry import NOTHING, UNKNOWN
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.key import Key
 
@@ -22,7 +21,7 @@ from onefold.stores.mongodb import aconnect, connect
 from onefold.stores.shells import Blocking
 from tests.servers.server import Launched, free_port
 from tests.stores.mongodb.ledgers import Server
-from tests.stores.words import NEW, claims, keys, launched, stopped, stored, tokens
+from tests.stores.words import NEW, claimed_until_killed, claims, keys, launched, stopped, stored, tokens
 
 pytestmark = pytest.mark.store("mongodb")
 
@@ -138,34 +137,6 @@ def test_no_acknowledged_claim_is_lost_when_the_server_is_killed_again_and_again
 
     assert len(told) >= 2 * 3 * 30, "the first batch after a restart may be unknown"
     assert {key: seen.entry and seen.entry.version for key, seen in zip(told, found, strict=True)} == told
-
-
-def claimed_until_killed(own: Launched, store, turn: int) -> dict[Key, int]:
-    """Claim batch after batch while the server is killed; return what was acknowledged."""
-    told: dict[Key, int] = {}
-    started = threading.Event()
-
-    def kill() -> None:
-        started.wait()
-        own.kill()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    for batch in range(1000):
-        changes = claims(keys(30, f"{turn}.{batch}"))
-        try:
-            replies = store.swap(changes)
-        except Unreachable:
-            break
-        told |= {
-            change.key: stored(reply).version
-            for change, reply in zip(changes, replies, strict=True)
-            if isinstance(reply, Seen)
-        }
-        if batch == 3:
-            started.set()
-    killer.join()
-    return told
 
 
 # ----- silent and slow

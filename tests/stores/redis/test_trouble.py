@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from onefold import Ledger
-from onefold.core.entry import NOTHING, UNKNOWN, Change, Seen
+from onefold.core.entry import NOTHING, UNKNOWN, Change
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry
@@ -18,7 +18,7 @@ pytest.importorskip("redis", reason="redis is not installed: it comes with the t
 from onefold.stores.redis import aconnect, connect
 from tests.servers.server import Launched, free_port
 from tests.stores.redis.ledgers import Server
-from tests.stores.words import NEW, claims, keys, launched, stopped, stored, tokens
+from tests.stores.words import NEW, claimed_until_killed, claims, keys, launched, stopped, stored, tokens
 
 pytestmark = pytest.mark.store("redis")
 
@@ -110,29 +110,13 @@ def test_no_acknowledged_claim_is_lost_when_the_server_is_killed_again_and_again
     for turn in range(4):
         with Server(own.url) as server:
             server.config_set("appendfsync", synced)
-        started = threading.Event()
-        killer = threading.Thread(target=lambda started=started: (started.wait(), own.kill()))
-        killer.start()
-        for batch in range(1000):
-            changes = claims(keys(30, f"{turn}.{batch}"))
-            try:
-                replies = store.swap(changes)
-            except Unreachable:
-                break
-            told |= {
-                change.key: stored(reply).version
-                for change, reply in zip(changes, replies, strict=True)
-                if isinstance(reply, Seen)
-            }
-            if batch == 5:
-                started.set()
-        killer.join()
+        told |= claimed_until_killed(own, store, turn)
         own.restart()
 
     found = {
         key: seen.entry.version for key, seen in zip(told, store.get([*told]), strict=True) if seen.entry
     }
-    assert len(told) >= 4 * 6 * 30
+    assert len(told) >= 4 * 4 * 30
     assert found == told
     store.close()
 
