@@ -15,10 +15,13 @@ import anyio
 PACE = 0.01
 """Seconds between two looks."""
 
+PATIENCE = 90.0
+"""Seconds for a machine that has much else to do; what holds is seen at once."""
+
 
 def wait_for(
     condition: Callable[[], bool],
-    seconds: float = 60,
+    seconds: float = PATIENCE,
     *,
     meanwhile: Callable[[], object] = lambda: None,
     story: Callable[[], str] = lambda: "",
@@ -32,7 +35,7 @@ def wait_for(
         looks.wait(PACE)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """The same, while other tasks run."""
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110  (a condition of the outside has no event)

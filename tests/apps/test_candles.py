@@ -67,13 +67,13 @@ def test_every_bar_is_stored_once_through_trouble_and_a_restart(places, tmp_path
         api.draw(TICKER, WEEKDAYS, 1)
         api.draw("C:USDJPY", WEEKDAYS, 2, price=150.0)
         said = settings(api, tmp_path, pairs=(EUR, "USD/JPY"), bars=bars)
-        run_until(worker(said, store), lambda: len(api.journal.of("page")) >= 6, 30)
+        run_until(worker(said, store), lambda: len(api.journal.of("page")) >= 6)
         wanted = truth(api, WEEKDAYS) | truth(api, WEEKDAYS, symbol="USD/JPY")
 
         def both() -> bool:
             return all_in(store) and states(store, symbol="USD/JPY") == ["complete"] * 3
 
-        run_until(worker(said, store), calmly(both), 60)
+        run_until(worker(said, store), calmly(both))
 
     assert stored(bars) == wanted
     assert sum(one.rows for one in coverage(store)) == len(truth(api, WEEKDAYS))
@@ -145,7 +145,7 @@ def test_a_tile_is_not_in_when_it_was_published_but_when_the_sink_has_it(ledger,
             seen.extend(states(ledger))
             return states(ledger) == ["complete"]
 
-        run_until(worker(said, ledger, transport=Lossy(3)), partial_first, 30)
+        run_until(worker(said, ledger, transport=Lossy(3)), partial_first)
 
     assert seen[0] == "partial"
     assert len(stored(said.bars)) == len(truth(api, Span(MONDAY, MONDAY + DAY)))
@@ -283,10 +283,10 @@ def test_a_corrected_bar_replaces_the_old_one_and_is_counted(ledger, tmp_path):
         start = min(api.minutes[TICKER])
         said = settings(api, tmp_path, until="2025-10-07")
         api.failing[2] = 3  # the first attempt sees only what came before its third page
-        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
         row = api.minutes[TICKER][start]
         api.correct(TICKER, start, c=row["o"], v=row["v"] + 1)
-        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"], 30)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"])
 
     assert stored(said.bars) == truth(api, monday)
     table = BarTable(said.bars)
@@ -336,10 +336,10 @@ def test_a_correction_that_is_refused_is_counted_and_changes_nothing(ledger, tmp
         said = settings(api, tmp_path, until="2025-10-07", corrections="refuse")
         before = truth(api, monday)
         api.failing[2] = 3
-        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
         start = min(api.minutes[TICKER])
         api.correct(TICKER, start, v=99_999)
-        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"], 30)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"])
 
     assert stored(said.bars) == before
     table = BarTable(said.bars)

@@ -41,10 +41,10 @@ def test_a_failed_second_page_leaves_the_tile_partial_and_its_first_page_stored(
         api.draw(TICKER, WEEKDAYS)
         api.failing[1] = 10_000
         said = settings(api, tmp_path, until="2025-10-07")
-        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
         halfway = coverage(ledger)
         api.failing.clear()
-        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"], 30)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["complete"])
 
     assert halfway[0].rows == 500
     assert len(stored(said.bars)) == len(truth(api, Span(MONDAY, MONDAY + DAY)))
@@ -104,7 +104,7 @@ def test_a_status_that_is_not_known_is_no_answer(ledger, tmp_path):
         api.draw(TICKER, WEEKDAYS)
         api.status = "ERROR"
         said = settings(api, tmp_path, until="2025-10-07")
-        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"], 30)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
 
     assert stored(said.bars) == {}
 
@@ -113,7 +113,7 @@ def test_a_wrong_key_is_told_and_waits_without_using_up_attempts(ledger, tmp_pat
     with Bars(key="another-key-9876543210", now=lambda: NOW) as api:
         api.draw(TICKER, WEEKDAYS)
         said = settings(api, tmp_path, until="2025-10-07")
-        run_until(worker(said, ledger), lambda: len(api.journal.of("stranger")) > 3, 30)
+        run_until(worker(said, ledger), lambda: len(api.journal.of("stranger")) > 3)
 
     assert states(ledger) == ["partial"]
 

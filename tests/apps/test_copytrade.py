@@ -66,7 +66,7 @@ def test_every_trade_is_copied_once_though_everything_misbehaves_and_the_worker_
                 return False
             return on.is_through()
 
-        run_until(said, through, 40)
+        run_until(said, through)
 
     assert on.copied() == on.wanted()
 
@@ -98,7 +98,7 @@ def test_in_whatever_order_the_sources_show_two_fills_of_one_transaction_each_is
             (lambda: on.copied().total() == 2, lambda: show(both, last, chain=not chain_first)),
             (lambda: on.copied().total() >= 3, lambda: None),
         )
-        run_until(one, script, 20)
+        run_until(one, script)
 
     assert on.copied() == on.wanted()
     assert on.copied().total() == 3
@@ -215,7 +215,7 @@ def test_a_node_that_is_behind_the_head_is_left_for_another(file, how):
             on.leaders.act(deed(1))
 
         script = Script((lambda: one.ready, fall_behind), (on.is_through, lambda: None))
-        run_until(one, script, 20)
+        run_until(one, script)
 
     assert on.copied() == on.wanted()
 
@@ -252,7 +252,7 @@ def test_a_line_that_is_cut_is_made_anew_and_what_was_missed_is_read(file):
                 on.leaders.act(deed(1))
             return bool(on.wanted()) and on.is_through()
 
-        run_until(one, through, 20)
+        run_until(one, through)
 
     assert on.copied() == on.wanted()
 

@@ -101,7 +101,7 @@ def test_every_trade_on_a_real_node_is_copied_once_and_what_is_none_never(chain,
         (on.is_through, chain.mine),
         (heard(one, chain), lambda: None),
     )
-    run_until(one, script, 40)
+    run_until(one, script)
 
     assert on.copied() == on.wanted()
     assert on.copied().total() == 2 + 4 + 2 + 1
@@ -116,7 +116,7 @@ def test_several_orders_in_one_transaction_of_a_real_node_are_summed_by_asset_an
     script = Script(
         (lambda: one.ready, lambda: chain.act(on, deed(first, again, sold))), (on.is_through, lambda: None)
     )
-    run_until(one, script, 40)
+    run_until(one, script)
 
     assert orders(on) == {(first.asset, "BUY"): "80.00", (sold.asset, "SELL"): "50.00"}  # half of each
 
@@ -149,7 +149,7 @@ def test_what_a_node_mined_before_the_worker_was_back_is_copied_after_a_kill(mor
         *[(on.is_through, chain.mine)] * (DEPTH + 1),
         (heard(one, chain), lambda: None),
     )
-    run_until(one, script, 40)
+    run_until(one, script)
 
     assert on.copied() == on.wanted()
     assert on.copied().total() == 4
@@ -179,7 +179,7 @@ def test_what_a_node_forgot_when_it_died_is_retracted_and_what_it_mined_instead_
         *[(heard(one, chain), chain.mine)] * (2 * DEPTH),
         (lambda: len(retractions(file)) == 1, lambda: None),
     )
-    run_until(one, script, 40)
+    run_until(one, script)
 
     assert on.copied() == on.wanted()
     [parked] = retractions(file)
@@ -222,7 +222,7 @@ def test_a_trade_that_a_fork_of_a_real_node_took_away_is_retracted_once_after_de
         *[(on.is_through, chain.mine)] * (DEPTH + 1),
         (heard(one, chain), lambda: None),
     )
-    run_until(one, script, 40)
+    run_until(one, script)
 
     assert chain.receipt(gone[0]) is None
     assert early == []
@@ -254,7 +254,7 @@ def test_a_trade_that_a_fork_of_a_real_node_moved_to_another_block_is_still_one(
         (heard(one, chain), lambda: chain.act(on, deed(fill(chain, 1, market=1)))),
         (on.is_through, lambda: None),
     )
-    run_until(one, script, 40)
+    run_until(one, script)
 
     (was, hash_then), (stands, hash_now) = places
     assert int(stands, 16) == int(was, 16) + 1
@@ -348,7 +348,7 @@ def test_what_stands_on_a_wild_chain_is_copied_once_and_what_is_gone_is_retracte
         *[(pressed(one, chain), chain.mine)] * (3 * DEPTH),
         (is_settled, lambda: None),
     )
-    run_until(one, script, 60)
+    run_until(one, script)
 
     standing = wild.standing()
     gone = on.copied().keys() - standing

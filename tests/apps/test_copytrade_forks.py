@@ -52,7 +52,7 @@ def test_a_trade_that_a_fork_took_away_is_retracted_once_after_depth_blocks(file
             (lambda: len(retractions(file)) == 1, mine),
             (heard(on, one), lambda: None),
         )
-        run_until(one, script, 30)
+        run_until(one, script)
 
     assert early == []
     [parked] = retractions(file)
@@ -73,7 +73,7 @@ def test_a_transaction_that_a_fork_moved_to_another_block_is_still_one_trade(fil
             (heard(on, one), lambda: on.leaders.act(deed(3))),
             (on.is_through, lambda: None),
         )
-        run_until(one, script, 30)
+        run_until(one, script)
 
     assert on.copied() == on.wanted()
     assert retractions(file) == []
@@ -97,7 +97,7 @@ def test_a_transaction_that_a_fork_dropped_before_its_receipt_came_is_not_waited
             (lambda: on.copied().total() > 0, on.chain.mine),
             (heard(on, one), lambda: None),
         )
-        run_until(one, script, 30)
+        run_until(one, script)
 
     assert [name.split("/")[1] for name in on.copied().elements()] == [deed(2).transaction]
     assert retractions(file) == []
@@ -114,7 +114,7 @@ def test_a_removed_log_is_no_trade_and_nobody_asks_for_its_receipt(file):
             (heard(on, one), lambda: on.leaders.act(deed(2))),
             (lambda: on.copied().total() > 0, lambda: None),
         )
-        run_until(one, script, 20)
+        run_until(one, script)
 
     assert [name.split("/")[1] for name in on.copied().elements()] == [deed(2).transaction]
     assert on.nodes[0].asked["eth_getTransactionReceipt"] == 1
@@ -126,7 +126,7 @@ def test_a_worker_that_starts_again_still_notices_what_a_fork_took_away(file):
         first = Script(
             (lambda: listening(on, one), lambda: on.leaders.act(deed(1))), (on.is_through, lambda: None)
         )
-        run_until(one, first, 20)
+        run_until(one, first)
         on.chain.fork(1, {deed(1).transaction})  # while nobody looks
         again = worker(settings(on, depth=DEPTH), file, ("chain",))
         mine = on.chain.mine
@@ -135,7 +135,7 @@ def test_a_worker_that_starts_again_still_notices_what_a_fork_took_away(file):
             *[(heard(on, again), mine)] * (3 * DEPTH),
             (lambda: len(retractions(file)) == 1, lambda: None),
         )
-        run_until(again, script, 30)
+        run_until(again, script)
 
     [parked] = retractions(file)
     assert deed(1).transaction in (parked.body or "")

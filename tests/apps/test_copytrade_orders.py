@@ -65,7 +65,7 @@ def test_an_order_in_doubt_for_longer_than_its_id_is_remembered_is_found_by_its_
                 on.orders.mischief.stop()
             return doubt is not None and doubt.state == "done"
 
-        run_until(one, through, 20)
+        run_until(one, through)
 
     assert on.copied() == on.wanted()
     assert len(on.orders.journal.of("repeat")) <= 1
@@ -98,7 +98,7 @@ def test_a_service_that_keeps_failing_is_asked_no_more_and_a_person_may_retry(fi
         on.leaders.act(deed(1))
         [name] = on.wanted()
         one = worker(settings(on), file)
-        run_until(one, lambda: "failed" in kept_if_any(file, name), 40)
+        run_until(one, lambda: "failed" in kept_if_any(file, name))
         asked = len([request for request in on.orders.requests if request.method == "POST"])
         on.orders.mischief.stop()
         retry = [
@@ -170,7 +170,7 @@ async def side_by_side(workers, condition) -> None:
     async with anyio.create_task_group() as group:
         for one in workers:
             group.start_soon(one.arun)
-        await until(condition, 60)
+        await until(condition)
         for one in workers:
             one.stop()
 

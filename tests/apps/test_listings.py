@@ -103,7 +103,7 @@ def test_whatever_the_seed_every_flat_is_told_once_by_workers_that_take_turns(pl
         for part in range(4):
             for n, change in enumerate(changes[part * 50 : part * 50 + 50]):
                 world.happen(now - 200 + part * 50 + n, change)
-            run_until(worker(settings(place, world, chat), place), lambda: told_all(world, chat, *names), 120)
+            run_until(worker(settings(place, world, chat), place), lambda: told_all(world, chat, *names))
 
     assert heard(chat) == expected(world, *names)
 
@@ -137,7 +137,7 @@ def running(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    anyio.run(until, condition, 60)
+    anyio.run(until, condition)
 
 
 @pytest.mark.timeout(200)

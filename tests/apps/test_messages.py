@@ -212,14 +212,14 @@ def test_a_node_killed_while_it_sends_leaves_a_doubt_and_no_second_mail(server, 
         (tmp_path / "onefold.toml").write_text(CONFIG.format(store=store, server=world.url))
         first = start(tmp_path)
         # Every answer is late, so that all eight were sent and none is settled when the kill comes.
-        anyio.run(until, lambda: len(delivered(world)) == 8, 60)
+        anyio.run(until, lambda: len(delivered(world)) == 8)
         first.kill()
         first.wait()
         world.mischief.stop()
         write(tmp_path / "signals.jsonl", range(8, 10))
         second = start(tmp_path)
         where = f"sqlite:///{tmp_path / 'onefold.db'}" if server == "sqlite" else store
-        anyio.run(until, lambda: len(delivered(world)) == 10 and len(parked(where)) == 8, 60)
+        anyio.run(until, lambda: len(delivered(world)) == 10 and len(parked(where)) == 8)
         second.terminate()
         code = second.wait(30)
 

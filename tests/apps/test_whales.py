@@ -107,10 +107,10 @@ def test_every_large_trade_is_told_to_every_subscriber_once(store):
         data.unknown_for["0x" + "0" * 64] = 4
         wanted = expected(data, *audience)
         said = settings(data, chat, *audience)
-        run_until(worker(said, store), lambda: transactions(chat).total() >= wanted.total(), 60)
+        run_until(worker(said, store), lambda: transactions(chat).total() >= wanted.total())
         data.happen(*data.draw(2, 20, int(time.time())))
         wanted = expected(data, *audience)
-        run_until(worker(said, store), lambda: transactions(chat).total() >= wanted.total(), 60)
+        run_until(worker(said, store), lambda: transactions(chat).total() >= wanted.total())
 
     assert transactions(chat) == wanted
 

@@ -99,14 +99,14 @@ def test_a_worker_killed_while_it_alerts_leaves_a_doubt_and_loses_no_trade(serve
         (tmp_path / "onefold.toml").write_text(CONFIG.format(store=store, data=data.url, chat=chat.url))
         data.happen(*data.draw(1, 6, int(time.time()) - 30))
         first = start(tmp_path)
-        anyio.run(until, lambda: transactions(chat).total() == 6, 60)
+        anyio.run(until, lambda: transactions(chat).total() == 6)
         first.kill()
         first.wait()
         chat.mischief.stop()
         data.happen(*data.draw(2, 4, int(time.time())))
         wanted = expected(data, ALL)
         second = start(tmp_path)
-        anyio.run(until, lambda: transactions(chat).total() == 10 and parked(store) == 6, 60)
+        anyio.run(until, lambda: transactions(chat).total() == 10 and parked(store) == 6)
         second.terminate()
         second.wait(30)
 
@@ -134,7 +134,7 @@ def test_a_burst_larger_than_a_page_leaves_no_hole(url):
         run_until(worker(said, url), lambda: transactions(chat).total() == 2)
         # More than five pages of twenty, several to a second, while the rows go on moving down the pages.
         data.happen(*data.draw(2, 110, int(time.time()) - 5))
-        run_until(worker(said, url), lambda: transactions(chat).total() >= 112, 30)
+        run_until(worker(said, url), lambda: transactions(chat).total() >= 112)
 
     assert transactions(chat) == expected(data, ALL)
 

@@ -16,6 +16,7 @@ from onefold.drive import Inline
 from onefold.sinks.function import Function
 from onefold.stores.memory import MemoryStore
 from onefold.worker import Pipeline, Worker
+from tests.waiting import PATIENCE
 from tests.waiting import until as until
 
 QUICK = Terms(lease=2, backoff=(0.05, 0.2), attempts=3)
@@ -77,7 +78,7 @@ def pipeline(feed: Any, far: FarSide, *, effect: Effect = "one-shot", **more: An
     )
 
 
-def run_until(worker: Worker, condition: Callable[[], bool], seconds: float = 10) -> int:
+def run_until(worker: Worker, condition: Callable[[], bool], seconds: float = PATIENCE) -> int:
     """Run a worker until a condition holds, then stop it; return its exit code."""
 
     async def both() -> int:

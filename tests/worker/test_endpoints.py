@@ -215,7 +215,7 @@ def test_a_stream_whose_endpoint_dies_goes_on_at_the_other_and_nothing_is_lost()
                 events.happen()
             return len(far.happened) == 20 == len(events.since(0))
 
-        run_until(worker, through, 20)
+        run_until(worker, through)
 
     assert Counter(far.happened.values()) == {1: 20}
     [seen] = memory.get([pool.key])

@@ -139,7 +139,7 @@ def drive(worker: Worker, events: Events, number: int, mishaps: Mishaps, until: 
         return {line["id"] for line in events.journal.of("event")} == set(events.effects()) and until()
 
     try:
-        return run_until(worker, all_done, 30)
+        return run_until(worker, all_done)
     except BaseException:
         print(*[line for line in events.journal.lines() if line["kind"] not in ("event", "effect")], sep="\n")
         raise
