@@ -1,5 +1,7 @@
 """What holds for every test: the option --slow, the closing line about stores, and the servers' fixtures."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -18,6 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Started behind a shell script's `&` they would be deaf to it, and so would every process they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(StoresTested(), "stores-tested")
 
 
@@ -26,4 +30,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in slow]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
