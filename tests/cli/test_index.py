@@ -18,7 +18,7 @@ from tests.cli.stage import Cli, in_doubt, ledger
 
 pytestmark = pytest.mark.store("sqlite")
 
-DONE = 200_000
+DONE = 1_000_000
 STEPS = 5_000
 
 _FILL = """
@@ -31,7 +31,7 @@ SELECT unhex(printf('%064x', n)), 'charges', 'done', 't', n, n, 'keyed', 60, ?, 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger with two hundred thousand entries done and three parked."""
+    """A ledger with a million entries done and three parked."""
     path = tmp_path_factory.mktemp("large") / "onefold.db"
     book = ledger(path, at=datetime.now(UTC))
     for number in range(3):

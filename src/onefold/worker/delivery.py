@@ -26,6 +26,7 @@ from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
+from onefold.worker.crew import Crew
 from onefold.worker.ends import Ends
 from onefold.worker.racing import RunnersUp, claim_raced, overtake
 from onefold.worker.secret import masked
@@ -136,7 +137,7 @@ class Delivery:
         """Claim one-shot effects as there is room for them: the claim says *begun*, so each starts then."""
         waiting, held = deque(tasks), list[Attempt]()
         trouble: OnefoldError | None = None
-        async with self._ends(held, fates) as ends, asyncio.TaskGroup() as group:
+        async with self._ends(held, fates) as ends, Crew() as crew:
             while waiting and trouble is None:
                 taken = await self._in_turn(waiting)
                 try:
@@ -144,7 +145,7 @@ class Delivery:
                 except OnefoldError as error:  # what has started is let come to its end
                     trouble, started = error, []
                 for one in started:
-                    group.create_task(self._acted([one], ends))
+                    crew.start(self._acted([one], ends))
         if trouble is not None:
             raise trouble
 
@@ -166,16 +167,15 @@ class Delivery:
     async def _act(self, won: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
         """Let effects that were claimed together have their turns."""
         waiting = deque(won[at : at + self._batch] for at in range(0, len(won), self._batch))
-        # Of asyncio itself: a task for each effect costs a seventh of what it does in anyio.
-        async with self._ends(won, fates) as ends, asyncio.TaskGroup() as group:
+        async with self._ends(won, fates) as ends, Crew() as crew:
             while waiting:
                 chunks = await self._in_turn(waiting)
                 if self._prepare:  # preparing may wait, and must not hold up its neighbours
-                    group.create_task(self._prepared(chunks[0], ends, fates))
+                    crew.start(self._prepared(chunks[0], ends, fates))
                     continue
                 await self._set_out(chunks, fates)
                 for chunk in chunks:
-                    group.create_task(self._acted(chunk, ends))
+                    crew.start(self._acted(chunk, ends))
 
     @asynccontextmanager
     async def _ends(self, held: Sequence[Attempt], fates: dict[bytes, Fate]) -> AsyncIterator[Ends]:

@@ -69,7 +69,7 @@ LEDGERS: tuple[Bug, ...] = (
         "deadline-from-reply-time",
         "A lease counts from when its holder heard of it, not from before it asked.",
         PROTOCOL,
-        "                verdict.since = min(since, sent_at - reply.idle)\n",
+        "                verdict.since = since if sent_at - idle > since else sent_at - idle\n",
         "                verdict.since = await now()\n",
     ),
     bug(
@@ -142,8 +142,8 @@ LEDGERS: tuple[Bug, ...] = (
         "duplicate-key-in-a-batch",
         "A key that stands twice in a batch is not refused.",
         PROTOCOL,
-        "    if len({bid.key.id for bid in bids}) != len(bids):\n",
-        "    if len({bid.key.id for bid in bids}) > len(bids):\n",
+        "    if len(bids) > 1 and len({bid.key.id for bid in bids}) != len(bids):\n",
+        "    if len(bids) > 1 and len({bid.key.id for bid in bids}) > len(bids):\n",
     ),
     bug(
         "retry-after-fenced",
@@ -210,7 +210,7 @@ LEDGERS: tuple[Bug, ...] = (
         "lease-from-another-flow",
         "A version that another flow of the holder wrote long ago is taken for written just now.",
         PROTOCOL,
-        "                verdict.since = min(since, sent_at - reply.idle)\n",
+        "                verdict.since = since if sent_at - idle > since else sent_at - idle\n",
         "                verdict.since = since\n",
     ),
     bug(
