@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onefold.core.audit import LIMIT, acts, note
+from onefold.core.audit import LIMIT, acts, audit_key, note
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
 from onefold.core.entry import UNKNOWN, Change, Entry, Reply, Seen
 from onefold.core.errors import Locked, Misconfigured, Unreachable
@@ -552,6 +552,17 @@ def test_a_note_whose_reply_was_lost_stands_once_and_one_that_stays_unknown_stop
 
     assert len(world.run(acts(KEY))) == 1
     assert silent.entry().state == "parked"
+
+
+@pytest.mark.parametrize("body", ["no JSON", "[]", '{"by": "ann"}', '["no act"]'])
+def test_a_spoilt_audit_is_said_and_keeps_nobody_from_acting(body):
+    world = World()
+    spoilt = Entry("done", token="x", effect="idempotent", body=body)
+    world.memory.swap([Change(audit_key(KEY), None, spoilt)])
+
+    world.run(note(KEY, {"by": "ann"}, "a"))
+
+    assert [act["by"] for act in world.run(acts(KEY))] == ["?", "ann"]
 
 
 # ----- joined, and hygiene
