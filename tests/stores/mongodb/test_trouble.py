@@ -25,8 +25,8 @@ from tests.stores.words import NEW, claimed_until_killed, claims, keys, launched
 
 pytestmark = pytest.mark.store("mongodb")
 
-BRIEF = "&serverSelectionTimeoutMS=400"
-"""Do not wait long for a server that is not there."""
+BRIEF = "&serverSelectionTimeoutMS=2000"
+"""Do not wait long for a server that is not there; the client looks for it every half second."""
 
 HASTY = "&socketTimeoutMS=400"
 """Do not wait long for an answer."""
