@@ -242,30 +242,6 @@ def test_two_raced_sources_make_one_effect_and_the_slower_one_is_counted_late():
     assert tally.race.first["fast"] + tally.race.first["slow"] == 50
 
 
-@pytest.mark.parametrize(("original", "undone"), [(True, 1), (False, 0)])
-def test_a_retraction_takes_back_what_was_done_and_nothing_else(original, undone):
-    _, awaited = store()
-    far, back = FarSide(), FarSide()
-    shown = records(7) if original else []
-    feed = Feed(shown)
-    plan = pipeline(feed, far, undo=Function(back.act), key=lambda r: r.retracts or r.id)
-    Worker([plan], store=awaited).run()
-    feed.records.append(Record("fork-1", {}, 8, retracts="r7"))
-    for _ in range(2):
-        Worker([plan], store=awaited).run()
-
-    assert sum(back.happened.values()) == undone
-
-
-def test_a_retraction_that_nobody_can_take_back_is_parked_by_hand():
-    memory, awaited = store()
-    far = FarSide()
-    feed = Feed([*records(7), Record("fork-1", {}, 8, retracts="r7")])
-    Worker([pipeline(feed, far, key=lambda r: r.retracts or r.id)], store=awaited).run()
-
-    assert entry(memory, "r7", "undo", "fork-1").why == "by-hand"
-
-
 def test_an_effect_that_hangs_is_given_up_and_its_neighbours_go_through():
     memory, awaited = store()
 

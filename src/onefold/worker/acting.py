@@ -187,9 +187,10 @@ class Acting:
         """Act on tasks that were kept in their entries: retries that are due, and what a dead holder left."""
         own = self.pipeline.name
         routes = (
-            (self._undo, [task for task in tasks if task.record.retracts is not None]),
             (self._each, [task for task in tasks if task.key.scope == f"{own}.each"]),
             (self._plain, [t for t in tasks if t.key.scope == own and t.record.retracts is None]),
+            # After the others: what is taken back may wait beside it.
+            (self._undo, [task for task in tasks if task.record.retracts is not None]),
         )
         for delivery, routed in routes:
             if delivery is not None and routed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -385,6 +385,3 @@ def _one_each(sink: Sink, results: Sequence[Any], number: int) -> Sequence[Any]:
             f"{type(sink).__name__}.put answered {len(results)} of {number} items: give one answer for each"
         )
     return results
-
-
-Deliver = Callable[[Sequence[Task]], Awaitable[list[Fate]]]

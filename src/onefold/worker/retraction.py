@@ -1,7 +1,9 @@
 """Taking back what was done: a record that retracts another runs the pipeline's `undo`, once, by its own key.
 
 It acts only if the original is done. While the original is open it waits; if the original was never done
-there is nothing to take back. How deep a fork must be before a source retracts is the source's to know.
+there is nothing to take back. That nobody has seen it tells so only at the last attempt, and only once the
+cursor has come to the retraction: until then the original may have to be read again. A source shows what it
+takes back first, and knows how deep a fork must be before it does.
 """
 
 from __future__ import annotations
@@ -9,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from onefold.core.documents import load
 from onefold.core.entry import Effect
-from onefold.core.errors import Misconfigured, Refused
+from onefold.core.errors import Later, Misconfigured, Refused
 from onefold.core.key import Key
 from onefold.core.operate import look
 from onefold.core.ports import Claim, Sink
@@ -18,9 +21,7 @@ from onefold.core.record import Record
 from onefold.core.terms import Seconds
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.pipeline import Pipeline
-
-PATIENCE = 3
-"""At this attempt an original that nobody has seen counts as one that was never done."""
+from onefold.worker.progress import cursor_key, position
 
 NOT_DONE = {"undone": False, "reason": "the original was never done"}
 
@@ -56,11 +57,24 @@ class Undo:
         if key is None:
             return NOT_DONE
         [seen] = await arun(look([key]), self._ports)
-        if seen.entry is None and claim.attempt < PATIENCE:
-            return Refused(f"{key} was not seen yet, and may be on its way")
         if seen.entry is None:
-            return NOT_DONE
+            return await self._unseen(key, claim, record)
+        if seen.entry.state == "parked":
+            return Refused(f"{key} is parked: it is taken back once it is done")
         if seen.entry.state != "done":
-            return Refused(f"{key} is {seen.entry.state}: it is taken back once it is done")
+            return self._later(f"{key} is {seen.entry.state}, and taken back once it is done")
         [result] = await self._sink.put([(claim, record)])
         return result
+
+    async def _unseen(self, key: Key, claim: Claim, record: Record) -> Any:
+        """Say what becomes of a retraction whose original has no entry: the original may be on its way."""
+        [text] = await arun(load([cursor_key(self._pipeline.name, record.source)]), self._ports)
+        cursor, _ = position(text and text.value)
+        if cursor.at is None or cursor.at < record.at:
+            return self._later(f"{key} was not seen yet, and {record.source} was not read as far as that")
+        if claim.attempt < self._pipeline.terms.attempts:
+            return Refused(f"{key} was not seen yet, and may be on its way")
+        return NOT_DONE
+
+    def _later(self, reason: str) -> Later:
+        return Later(reason, self._pipeline.terms.backoff[0])

@@ -156,7 +156,9 @@ class Town:
                 taken = {**group[0], "retracts": transaction, "block": f"b{len(rows)}"}
                 at += 1
                 moment += self.random.random()
-                rows.append((moment, {**taken, "timestamp": at}))
+                # What is taken back was shown before, however late it came.
+                shown = max(appears for appears, row in rows if row["transactionHash"] == transaction)
+                rows.append((max(moment, shown), {**taken, "timestamp": at}))
         return rows
 
     def page(self, url: str) -> list[dict[str, Any]]:
