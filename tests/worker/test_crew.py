@@ -75,3 +75,74 @@ def test_a_cancellation_reaches_each_task_once_and_waits_for_its_last_words(insi
     anyio.run(main)
 
     assert heard == ["cancelled", "said", "left"]
+
+
+def test_work_is_begun_in_its_order_and_what_waits_holds_nothing_up():
+    begun: list[int] = []
+    ended: list[int] = []
+    all_begun = asyncio.Event()
+
+    async def act(number: int) -> None:
+        begun.append(number)
+        if len(begun) == 4:
+            all_begun.set()
+        if number in (1, 2):
+            await all_begun.wait()
+        ended.append(number)
+
+    async def main() -> None:
+        async with Crew() as crew:
+            crew.share(range(4), act)
+
+    anyio.run(main)
+
+    assert begun == [0, 1, 2, 3]
+    assert sorted(ended) == [0, 1, 2, 3]
+
+
+def test_work_that_waits_for_nothing_is_done_in_one_task():
+    tasks: set[object] = set()
+
+    async def act(number: int) -> None:
+        tasks.add(asyncio.current_task())
+
+    async def main() -> None:
+        async with Crew() as crew:
+            crew.share(range(100), act)
+
+    anyio.run(main)
+
+    assert len(tasks) == 1
+
+
+def test_one_that_fails_leaves_the_rest_of_the_work_to_others():
+    done: list[int] = []
+
+    async def act(number: int) -> None:
+        if number == 0:
+            raise ValueError("the first")
+        done.append(number)
+
+    async def main() -> None:
+        async with Crew() as crew:
+            crew.share(range(3), act)
+
+    with pytest.raises(ValueError, match="the first"):
+        anyio.run(main)
+    assert done == [1, 2]
+
+
+def test_work_that_had_no_turn_when_its_starter_failed_is_not_begun():
+    begun: list[int] = []
+
+    async def act(number: int) -> None:
+        begun.append(number)
+
+    async def main() -> None:
+        async with Crew() as crew:
+            crew.share(range(3), act)
+            raise ValueError("the starter")
+
+    with pytest.raises(ValueError, match="the starter"):
+        anyio.run(main)
+    assert begun == []

@@ -7,11 +7,14 @@ cancellation by anyio is heard once instead of at every turn of the loop. It kno
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import anyio
+
+T = TypeVar("T")
 
 
 class Crew:
@@ -20,12 +23,28 @@ class Crew:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._errors: list[BaseException] = []
+        self._closed = False
 
     def start(self, life: Coroutine[Any, Any, None]) -> None:
         """Begin one more."""
         task = asyncio.create_task(life)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    def share(self, work: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+        """Begin to act on each, side by side and in their order.
+
+        What is done without waiting is done in one task: to start one for each would cost more than it does.
+        """
+        queue = deque(work)
+        if queue:
+            self.start(_through(queue, act))
+            asyncio.get_running_loop().call_soon(self._spread, queue, act)
+
+    def _spread(self, queue: deque[T], act: Callable[[T], Awaitable[None]]) -> None:
+        """Give each that is left a task of its own: the one before it waits for something."""
+        for _ in range(0 if self._closed else len(queue)):
+            self.start(_through(queue, act))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -53,7 +72,13 @@ class Crew:
 
     async def _cut_off(self) -> None:
         """Cancel what is left, and wait for its last words."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         with anyio.CancelScope(shield=True):
             await self._all()
+
+
+async def _through(queue: deque[T], act: Callable[[T], Awaitable[None]]) -> None:
+    while queue:
+        await act(queue.popleft())

@@ -137,15 +137,15 @@ class Delivery:
         """Claim one-shot effects as there is room for them: the claim says *begun*, so each starts then."""
         waiting, held = deque(tasks), list[Attempt]()
         trouble: OnefoldError | None = None
-        async with self._ends(held, fates) as ends, Crew() as crew:
+        crew = Crew()
+        async with self._ends(crew, held, fates) as ends, crew:
             while waiting and trouble is None:
                 taken = await self._in_turn(waiting)
                 try:
                     started = await self._started(taken, age, held, fates)
                 except OnefoldError as error:  # what has started is let come to its end
                     trouble, started = error, []
-                for one in started:
-                    crew.start(self._acted([one], ends))
+                crew.share(started, lambda one: self._acted([one], ends))
         if trouble is not None:
             raise trouble
 
@@ -167,20 +167,22 @@ class Delivery:
     async def _act(self, won: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
         """Let effects that were claimed together have their turns."""
         waiting = deque(won[at : at + self._batch] for at in range(0, len(won), self._batch))
-        async with self._ends(won, fates) as ends, Crew() as crew:
+        crew = Crew()
+        async with self._ends(crew, won, fates) as ends, crew:
             while waiting:
                 chunks = await self._in_turn(waiting)
                 if self._prepare:  # preparing may wait, and must not hold up its neighbours
                     crew.start(self._prepared(chunks[0], ends, fates))
                     continue
                 await self._set_out(chunks, fates)
-                for chunk in chunks:
-                    crew.start(self._acted(chunk, ends))
+                crew.share(chunks, lambda chunk: self._acted(chunk, ends))
 
     @asynccontextmanager
-    async def _ends(self, held: Sequence[Attempt], fates: dict[bytes, Fate]) -> AsyncIterator[Ends]:
+    async def _ends(
+        self, crew: Crew, held: Sequence[Attempt], fates: dict[bytes, Fate]
+    ) -> AsyncIterator[Ends]:
         """Say how effects end; if cancelled, what ended is said, and what had no turn is given back."""
-        ends = Ends(lambda chunk, results: self._ended(chunk, results, fates))
+        ends = Ends(crew, lambda chunk, results: self._ended(chunk, results, fates))
         try:
             yield ends
         finally:
@@ -221,7 +223,7 @@ class Delivery:
             results = await self._put(ready) if ready else []
         finally:
             self._room.release()
-        await ends.add(ready, results)
+        ends.add(ready, results)
 
     async def _ready(self, chunk: Sequence[Attempt], fates: dict[bytes, Fate]) -> None:
         """Make sure that each effect may start now; what may not is finished here, and left to others."""
@@ -286,21 +288,31 @@ class Delivery:
 
     async def _put(self, chunk: Sequence[Attempt]) -> Sequence[Any | BaseException]:
         """Let the sink act; what it raises as a whole is the answer to each."""
+        limit = asyncio.timeout(self._timeout)  # a third of what a scope of anyio costs
+        pulse = chunk[0].pulse if len(chunk) == 1 else None
         try:
-            with anyio.move_on_after(self._timeout) as scope:
-                if len(chunk) == 1 and chunk[0].pulse is not None:
-                    chunk[0].pulse.tell = scope.cancel
+            async with limit:
+                if pulse is not None:
+                    pulse.tell = lambda: limit.reschedule(0.0)
                 results = await self.sink.put([(one, one.record) for one in chunk])
                 return _one_each(self.sink, results, len(chunk))
-            if len(chunk) == 1 and chunk[0].lost:
-                return [LostClaim(chunk[0].key)]
-            return [TimedOut(f"it took longer than {self._timeout:.0f} s")] * len(chunk)
         except asyncio.CancelledError as error:
             with anyio.move_on_after(LAST_WORDS, shield=True):
                 await self._ended(chunk, [error] * len(chunk), {})
             raise
         except Exception as error:
-            return [error] * len(chunk)
+            return [self._told(chunk, error, limit)] * len(chunk)
+        finally:
+            if pulse is not None:
+                pulse.tell = None
+
+    def _told(self, chunk: Sequence[Attempt], error: Exception, limit: asyncio.Timeout) -> Exception:
+        """Say what an error means: what was cut off by us is told from what the sink raised itself."""
+        if not limit.expired():
+            return error
+        if len(chunk) == 1 and chunk[0].lost:
+            return LostClaim(chunk[0].key)
+        return TimedOut(f"it took longer than {self._timeout:.0f} s")
 
     async def _ended(
         self, chunk: Sequence[Attempt], results: Sequence[Any | BaseException], fates: dict[bytes, Fate]

@@ -8,27 +8,32 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import anyio.lowlevel
-
+from onefold.worker.crew import Crew
 from onefold.worker.work import Attempt
+
+End = Callable[[Sequence[Attempt], Sequence[Any]], Awaitable[None]]
 
 
 class Ends:
     """What ended and was not said yet."""
 
-    def __init__(self, end: Callable[[Sequence[Attempt], Sequence[Any]], Awaitable[None]]) -> None:
+    def __init__(
+        self, crew: Crew, end: Callable[[Sequence[Attempt], Sequence[Any]], Awaitable[None]]
+    ) -> None:
+        self._crew = crew
         self._end = end
         self._unsaid: list[tuple[Attempt, Any]] = []
         self._saying = False
 
-    async def add(self, chunk: Sequence[Attempt], results: Sequence[Any]) -> None:
-        """Say how effects ended, together with whatever ends meanwhile; whoever comes first says it."""
+    def add(self, chunk: Sequence[Attempt], results: Sequence[Any]) -> None:
+        """Have it said how effects ended, together with whatever ends meanwhile; nobody waits for it here."""
         self._unsaid += zip(chunk, results, strict=True)
-        if self._saying:
-            return
-        self._saying = True
+        if not self._saying:
+            self._saying = True
+            self._crew.start(self._all())
+
+    async def _all(self) -> None:
         try:
-            await anyio.lowlevel.checkpoint()
             while self._unsaid:
                 await self.say()
         finally:
