@@ -18,7 +18,7 @@ from onefold.worlds.matches import FILLED, MILLION, Fill
 from tests.apps.copying import Script, Stage, retractions, settings, stage, worker
 from tests.apps.onchain import COMPILED, OnChain, kind, outcomes
 from tests.servers.anvil import ask, saved
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import OwnServer, ours
 from tests.servers.server import Launched, Server
 from tests.worker.stage import run_until
 
@@ -126,9 +126,7 @@ def test_several_orders_in_one_transaction_of_a_real_node_are_summed_by_asset_an
 
 @pytest.fixture
 def mortal(node: Server) -> Launched:
-    if not isinstance(node, Launched):
-        pytest.skip(f"anvil is given by {node.origin}, and only servers started here are killed")
-    return node
+    return ours(node)
 
 
 def test_what_a_node_mined_before_the_worker_was_back_is_copied_after_a_kill(mortal, chain, on, file):

@@ -12,10 +12,9 @@ from onefold.cli import mariadb_findings as findings
 from onefold.cli.codes import Code
 from onefold.cli.findings import Finding
 from tests.cli.stage import Cli, in_doubt
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import OwnServer, launched
 from tests.servers.mariadb import connected
 from tests.stores.mariadb.ledgers import PASSWORD, at, tuned
-from tests.stores.words import launched
 
 SAFE = {
     "version": "10.11.19-MariaDB",

@@ -15,8 +15,7 @@ from onefold.cli import postgresql_findings as findings
 from onefold.cli.codes import Code
 from onefold.cli.findings import Finding
 from tests.cli.stage import Cli, in_doubt
-from tests.servers.fixtures import OwnServer
-from tests.servers.server import Launched
+from tests.servers.fixtures import OwnServer, launched
 from tests.stores.postgresql.ledgers import PASSWORD, option
 
 SAFE = {
@@ -172,9 +171,7 @@ def test_a_database_without_a_ledger_is_left_without_one(cli: Cli, postgresql_ur
 
 @pytest.mark.store("postgresql")
 def test_an_unsafe_server_and_then_a_replica_are_judged(cli: Cli, own_server: OwnServer):
-    server = own_server("postgresql")
-    if not isinstance(server, Launched):
-        pytest.skip("only a server of our own is made unsafe")
+    server = launched(own_server, "postgresql")
     with closing(Ledger(server.url)) as ledger:
         ledger.call(Key("charges", 1), lambda: None)
     with closing(psycopg.connect(server.url, autocommit=True)) as connection:

@@ -10,6 +10,7 @@ from onefold.cli import redis_findings as findings
 from onefold.cli.findings import server_clock
 from onefold.core.key import Key
 from onefold.stores.redis import connect
+from tests.servers.fixtures import launched
 from tests.stores.redis.ledgers import Server
 
 SAFE = {
@@ -136,7 +137,7 @@ def test_a_real_server_is_asked_and_found_safe(redis_url):
 
 @pytest.mark.store("redis")
 def test_a_real_server_that_evicts_and_keeps_nothing_is_found_unsafe(own_server):
-    server = own_server("redis")
+    server = launched(own_server, "redis")
     with Server(server.url) as client:
         client.config_set("maxmemory-policy", "allkeys-random")
         client.config_set("maxmemory", 100 * 2**20)
@@ -149,7 +150,7 @@ def test_a_real_server_that_evicts_and_keeps_nothing_is_found_unsafe(own_server)
 
 @pytest.mark.store("redis")
 def test_a_user_who_may_not_read_settings_still_hears_the_rest(own_server):
-    server = own_server("redis")
+    server = launched(own_server, "redis")
     with Server(server.url) as client:
         client.acl_setuser(
             "bob", enabled=True, nopass=True, categories=["+@all"], commands=["-config"], keys=["*"]

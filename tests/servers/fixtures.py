@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.servers.recipes import RECIPES
-from tests.servers.server import Missing, Server, running
+from tests.servers.server import Launched, Missing, Server, running
 
 OwnServer = Callable[[str], Server]
 
@@ -68,6 +68,18 @@ def own_server() -> Iterator[OwnServer]:
     """Start a server that only this test has, which it may stop, kill and restart."""
     with ExitStack() as stack:
         yield lambda name: stack.enter_context(lent(name))
+
+
+def launched(own_server: OwnServer, name: str) -> Launched:
+    """Give a server that only this test has, and may do anything to."""
+    return ours(own_server(name))
+
+
+def ours(server: Server) -> Launched:
+    """Take a server that was started here, or end the test: what somebody else runs is left as it is."""
+    if not isinstance(server, Launched):
+        pytest.skip(f"{server.origin} names a server that is not ours to stop, change or fill")
+    return server
 
 
 @pytest.hookimpl(tryfirst=True)

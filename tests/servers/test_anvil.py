@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tests.servers.anvil import Anvil, ask, saved
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import OwnServer, launched
 from tests.servers.server import Launched, Missing
 from tests.worker.stage import until
 
@@ -31,10 +31,7 @@ def receipts(url: str, *transactions: str) -> list[Any]:
 
 @pytest.fixture
 def node(own_server: OwnServer) -> Launched:
-    server = own_server("anvil")
-    if not isinstance(server, Launched):
-        pytest.skip(f"anvil is given by {server.origin}, so nothing is launched")
-    return server
+    return launched(own_server, "anvil")
 
 
 @pytest.mark.xdist_group("anvil")

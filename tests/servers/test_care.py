@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.server import Command, Launched, Missing, NotReady, free_port, running
+from tests.servers.fixtures import ours
+from tests.servers.server import Command, Given, Launched, Missing, NotReady, free_port, running
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -183,3 +184,10 @@ def test_a_server_that_never_answers_is_given_up():
     server.close()
 
     assert server.pid is None
+
+
+def test_a_test_that_would_end_or_change_a_server_is_skipped_where_it_is_not_ours():
+    given = Given(Script(""), "script://127.0.0.1:1")
+
+    with pytest.raises(pytest.skip.Exception, match="SCRIPT_URL names a server that is not ours"):
+        ours(given)

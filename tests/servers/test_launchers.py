@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import launched, ours
 from tests.servers.notes import NOTES
 from tests.servers.recipes import RECIPES
-from tests.servers.server import Given, Launched, Missing, NotReady, running
+from tests.servers.server import Given, Missing, NotReady, running
 from tests.stores_tested import STORES
 
 
@@ -24,13 +24,6 @@ each_server = each(RECIPES)
 each_store = each(name for name in RECIPES if name in STORES)
 # Three starts of a Java server take most of a minute; every day the tests of these stores restart one once.
 each_store_started_thrice = each((name for name in RECIPES if name in STORES), slow=["cassandra", "dynamodb"])
-
-
-def launched(own_server: OwnServer, name: str) -> Launched:
-    server = own_server(name)
-    if not isinstance(server, Launched):
-        pytest.skip(f"{name} is given by {server.origin}, so nothing is launched")
-    return server
 
 
 @each_store_started_thrice
@@ -114,9 +107,7 @@ def test_a_given_server_that_does_not_answer_is_named_with_its_variable(request,
 
 @each_server
 def test_no_server_listens_beyond_this_machine(request, name):
-    server = request.getfixturevalue(f"{name}_server")
-    if not isinstance(server, Launched):
-        pytest.skip(f"{name} is given by {server.origin}")
+    server = ours(request.getfixturevalue(f"{name}_server"))
 
     addresses = listening(server.pid)
     assert addresses

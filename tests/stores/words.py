@@ -9,14 +9,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from onefold.core.entry import Change, Entry, Reply, Seen
 from onefold.core.errors import Unreachable
 from onefold.core.key import Key
 from onefold.core.ports import Store
 from onefold.testing.contract.words import entry, in_order
-from tests.servers.fixtures import OwnServer
 from tests.servers.server import Launched
 
 NEW = Key("orders", "new")
@@ -57,14 +54,6 @@ def token(reply: Reply) -> str | None:
 
 def with_option(url: str, option: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{option}"
-
-
-def launched(own_server: OwnServer, name: str) -> Launched:
-    """Give a server that only this test has, and may do anything to."""
-    server = own_server(name)
-    if not isinstance(server, Launched):
-        pytest.skip(f"{name.upper()}_URL names a server that is not ours to stop, change or fill")
-    return server
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from onefold.core.protocol import claim
 from onefold.core.terms import Terms
 from onefold.drive import Merged, Ports, run
 from onefold.testing.clock import FakeClock
+from tests.servers.fixtures import launched
 from tests.stores.sqlite.neighbours import FORKING, in_child
 
 pytest.importorskip("boto3", reason="boto3 is not installed: it comes with the test servers")
@@ -174,7 +175,7 @@ def test_a_forked_child_has_connections_of_its_own(store):
 
 
 def test_a_store_comes_back_with_its_server(own_server):
-    server = own_server("dynamodb")
+    server = launched(own_server, "dynamodb")
     with server.place() as url:
         store = connect(url)
         kept = put(store, KEY, Entry("held", token="ann"))

@@ -15,10 +15,11 @@ from onefold.core.errors import Locked, Misconfigured, Unanswered, Unreachable
 from onefold.stores import connect, ddl
 from onefold.stores.mariadb.client import judged
 from onefold.stores.mariadb.plan import BEGIN, COMMIT
+from tests.servers.fixtures import launched
 from tests.servers.mariadb import connected
 from tests.stores.callers import WAITING
 from tests.stores.mariadb.ledgers import PASSWORD, Blocking, at, dialled, refused, told
-from tests.stores.words import inserts, launched, token
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("mariadb")
 

@@ -16,11 +16,11 @@ from onefold.core.errors import Unreachable, Unsettled
 from onefold.stores.mariadb import aconnect, connect
 from onefold.stores.mariadb.plan import Statement
 from onefold.stores.shells import Blocking
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import OwnServer, launched
 from tests.servers.mariadb import connected
 from tests.servers.server import Launched
 from tests.stores.mariadb.ledgers import at, dialled
-from tests.stores.words import inserts, launched, token
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("mariadb")
 

@@ -11,10 +11,10 @@ import pytest
 
 from onefold import Key
 from onefold.core.errors import Misconfigured, Unreachable
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import OwnServer, launched
 from tests.servers.mariadb import connected
 from tests.stores.mariadb.ledgers import Blocking, at, dialled, refused, tuned
-from tests.stores.words import inserts, launched, token
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("mariadb")
 

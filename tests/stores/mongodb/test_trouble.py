@@ -19,9 +19,10 @@ pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with t
 
 from onefold.stores.mongodb import aconnect, connect
 from onefold.stores.shells import Blocking
+from tests.servers.fixtures import launched
 from tests.servers.server import Launched, free_port
 from tests.stores.mongodb.ledgers import Server
-from tests.stores.words import NEW, claimed_until_killed, claims, keys, launched, stopped, stored, tokens
+from tests.stores.words import NEW, claimed_until_killed, claims, keys, stopped, stored, tokens
 
 pytestmark = pytest.mark.store("mongodb")
 

@@ -19,10 +19,10 @@ from onefold.core.entry import Change, Entry
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unreachable
 from onefold.stores import ddl
 from onefold.stores.postgresql import connect
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import OwnServer, launched
 from tests.servers.server import Launched
 from tests.stores.postgresql.ledgers import PASSWORD, Blocking, option
-from tests.stores.words import inserts, launched, token
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("postgresql")
 

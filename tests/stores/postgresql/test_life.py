@@ -16,11 +16,11 @@ from onefold.core.entry import Seen
 from onefold.core.errors import Unreachable, Unsettled
 from onefold.stores.postgresql import aconnect, connect
 from onefold.stores.shells import Blocking
-from tests.servers.fixtures import OwnServer
+from tests.servers.fixtures import OwnServer, launched
 from tests.servers.server import Launched
 from tests.stores.postgresql import ledgers
 from tests.stores.postgresql.ledgers import option
-from tests.stores.words import inserts, launched, token
+from tests.stores.words import inserts, token
 
 pytestmark = pytest.mark.store("postgresql")
 

@@ -16,9 +16,10 @@ from onefold.testing.contract.words import entry
 pytest.importorskip("redis", reason="redis is not installed: it comes with the test servers")
 
 from onefold.stores.redis import aconnect, connect
+from tests.servers.fixtures import launched
 from tests.servers.server import Launched, free_port
 from tests.stores.redis.ledgers import Server
-from tests.stores.words import NEW, claimed_until_killed, claims, keys, launched, stopped, stored, tokens
+from tests.stores.words import NEW, claimed_until_killed, claims, keys, stopped, stored, tokens
 
 pytestmark = pytest.mark.store("redis")
 
