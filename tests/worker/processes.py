@@ -8,8 +8,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from onefold.worlds.feed import Feed
 from onefold.worlds.journal import Journal
@@ -18,6 +19,43 @@ from onefold.worlds.site import Request, Response, Site
 
 AHEAD = 300
 """How many events may wait for their effects."""
+
+PIPELINE = """
+import urllib.request
+from onefold import Pipeline, Terms
+from onefold.sinks.function import Function
+from onefold.sources.poll import Offset, Poll
+
+def send(record):
+    urllib.request.urlopen(urllib.request.Request("{url}/effects", record.id.encode()), timeout=10).close()
+
+{act}
+
+pipeline = Pipeline(
+    "{name}",
+    sources={{"feed": Poll("{url}/trades", id="id", paging=Offset(25), unit=None, **{poll})}},
+    key=lambda record: record.id,
+    sink=Function(act, effect="{effect}"),
+    terms=Terms(**{terms}),
+    **{more},
+)
+"""
+
+
+def pipeline_text(
+    world: World,
+    name: str,
+    effect: str,
+    *,
+    poll: Mapping[str, Any],
+    terms: Mapping[str, Any],
+    act: str = "act = send",
+    **more: Any,
+) -> str:
+    """Give the text of a pipeline from a world's feed to its far side; `act` may do more than `send`."""
+    return PIPELINE.format(
+        url=world.site.url, name=name, effect=effect, poll=poll, terms=terms, act=act, more=more
+    )
 
 
 class World:

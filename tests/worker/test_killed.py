@@ -17,25 +17,7 @@ from onefold.stores import connect
 from onefold.worker.progress import cursor_key, position
 from onefold.worker.work import is_kept
 from tests.waiting import wait_for
-from tests.worker.processes import Workers, World
-
-PIPELINE = """
-import urllib.request
-from onefold import Pipeline, Terms
-from onefold.sinks.function import Function
-from onefold.sources.poll import Offset, Poll
-
-def act(record):
-    urllib.request.urlopen(urllib.request.Request("{url}/effects", record.id.encode()), timeout=10).close()
-
-pipeline = Pipeline(
-    "killed",
-    sources={{"feed": Poll("{url}/trades", id="id", every=0.1, lag="30s", paging=Offset(25), unit=None)}},
-    key=lambda record: record.id,
-    sink=Function(act, effect="{effect}"),
-    terms=Terms(lease=2, backoff=(0.2, 1), attempts=50),
-)
-"""
+from tests.worker.processes import Workers, World, pipeline_text
 
 
 @pytest.fixture
@@ -66,7 +48,9 @@ SETTLED = ("done", "parked")
 def test_two_workers_killed_at_random_while_the_feed_runs_leave_an_account_that_adds_up(
     world: World, tmp_path: Path, effect: str, seconds: int
 ):
-    (tmp_path / "worked.py").write_text(PIPELINE.format(url=world.site.url, effect=effect))
+    terms = {"lease": 2, "backoff": (0.2, 1), "attempts": 50}
+    text = pipeline_text(world, "killed", effect, poll={"every": 0.1, "lag": "30s"}, terms=terms)
+    (tmp_path / "worked.py").write_text(text)
     url = f"sqlite:///{tmp_path / 'onefold.db'}"
     chance = random.Random(seconds)
     with Workers(tmp_path, url) as workers, closing(connect(url)) as store:

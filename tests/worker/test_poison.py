@@ -16,35 +16,18 @@ import pytest
 from onefold.core.key import Key
 from onefold.stores import connect
 from tests.waiting import wait_for
-from tests.worker.processes import Workers, World
+from tests.worker.processes import Workers, World, pipeline_text
 
-PIPELINE = """
-import os, signal, urllib.request
+ACT = """
+import os, signal
 import anyio
 import anyio.to_thread
-from onefold import Pipeline, Terms
-from onefold.sinks.function import Function
-from onefold.sources.poll import Offset, Poll
-
-def send(record):
-    urllib.request.urlopen(urllib.request.Request("{url}/effects", record.id.encode()), timeout=10).close()
 
 async def act(record):
     if record.id in {poison}:
         {harm}
     await anyio.to_thread.run_sync(send, record)
-
-pipeline = Pipeline(
-    "poisoned",
-    sources={{"feed": Poll("{url}/trades", id="id", every=0.1, paging=Offset(25), unit=None)}},
-    key=lambda record: record.id,
-    sink=Function(act, effect="{effect}"),
-    terms=Terms(lease=1, backoff=(0.1, 0.2), attempts={attempts}),
-    timeout=0.3,
-    at_once={at_once},
-)
 """
-
 HARM = {
     "raises": "raise MemoryError('too much')",
     "hangs": "await anyio.sleep_forever()",
@@ -66,13 +49,15 @@ def test_a_record_that_raises_hangs_or_kills_its_worker_is_parked_and_its_neighb
     # What was begun beside a one-shot that dies is in doubt too: one after another shows whose fault it is.
     at_once = 4 if effect == "idempotent" else 1
     with world.site, Workers(tmp_path, url) as workers, closing(connect(url)) as store:
-        text = PIPELINE.format(
-            url=world.site.url,
-            poison=poison,
-            harm=HARM[harm],
-            effect=effect,
+        text = pipeline_text(
+            world,
+            "poisoned",
+            effect,
+            poll={"every": 0.1},
+            terms={"lease": 1, "backoff": (0.1, 0.2), "attempts": ATTEMPTS},
+            act=ACT.format(poison=poison, harm=HARM[harm]),
+            timeout=0.3,
             at_once=at_once,
-            attempts=ATTEMPTS,
         )
         (tmp_path / "worked.py").write_text(text)
         for _ in range(NUMBER):

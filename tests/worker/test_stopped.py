@@ -26,25 +26,7 @@ from onefold.worlds.feed import Feed, trades
 from onefold.worlds.site import Site
 from tests.sources.reading import RUNS, TERMS, acted, exist, gaps, pipeline, polled
 from tests.waiting import wait_for
-from tests.worker.processes import Workers, World
-
-PIPELINE = """
-import urllib.request
-from onefold import Pipeline, Terms
-from onefold.sinks.function import Function
-from onefold.sources.poll import Offset, Poll
-
-def act(record):
-    urllib.request.urlopen(urllib.request.Request("{url}/effects", record.id.encode()), timeout=10).close()
-
-pipeline = Pipeline(
-    "stopped",
-    sources={{"feed": Poll("{url}/trades", id="id", every=0.05, lag="30s", paging=Offset(25), unit=None)}},
-    key=lambda record: record.id,
-    sink=Function(act, effect="one-shot"),
-    terms=Terms(lease=20, backoff=(0.2, 1)),
-)
-"""
+from tests.worker.processes import Workers, World, pipeline_text
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["seed0", "seed1"])
@@ -53,7 +35,14 @@ def test_workers_told_to_stop_at_random_end_what_they_began_and_leave_nothing_he
     chance, url = Random(seed), f"sqlite:///{tmp_path / 'onefold.db'}"
     world = World(seed, {"stall": 0.3})
     with world.site, Workers(tmp_path, url, "--grace", "60s") as workers, closing(connect(url)) as store:
-        (tmp_path / "worked.py").write_text(PIPELINE.format(url=world.site.url))
+        text = pipeline_text(
+            world,
+            "stopped",
+            "one-shot",
+            poll={"every": 0.05, "lag": "30s"},
+            terms={"lease": 20, "backoff": (0.2, 1)},
+        )
+        (tmp_path / "worked.py").write_text(text)
 
         def held() -> list[Any]:
             return list(store.scan("stopped", ("held", "parked"), False, None, 100)[0])
