@@ -30,6 +30,13 @@ WORKERS: tuple[Bug, ...] = (
         '        self.cursor = advance(self.cursor, [(at, "done") for at, _ in places])\n',
     ),
     worker_bug(
+        "open-page-passed-by-a-later-one",
+        "What a page left open holds back only that page, not the ones behind it.",
+        PROGRESS,
+        '        return [*told, *((at, "open") for at, _ in self._open.values())]\n',
+        "        return told\n",
+    ),
+    worker_bug(
         "cursor-greater-instead-of-greater-or-equal",
         "Reading goes on behind the cursor instead of at it.",
         CURSOR,

@@ -1,8 +1,9 @@
 """One history of workers: a feed with ties, repeats and late rows, and lives that end at any call.
 
 The production worker runs on virtual time against the production memory store. A life ends before or after a
-call on the store, or at a moment in between; whatever was under way then never goes on. The last life is left
-alone, and after it everything that the feed showed has to be accounted for.
+call on the store, or at a moment in between; whatever was under way then never goes on. Some lives are told
+to stop instead, and in some histories the store is away now and then. The last life is left alone, and after
+it everything that the feed showed has to be accounted for.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, NamedTuple
 
 from onefold.apps._polymarket import counted, fill_parts
 from onefold.core.entry import Change, Effect, Reply, Seen, State
-from onefold.core.errors import Refused
+from onefold.core.errors import Refused, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.core.record import Record
@@ -32,6 +33,9 @@ from onefold.worker.progress import cursor_key, position
 from onefold.worker.work import is_kept
 
 EPOCH = 1_700_000_000.0
+AWAY = 0.05
+"""How often a store that is away at times is."""
+
 PROMISES = {
     "lost": "Whatever the feed showed was done, or is parked.",
     "twice": "A one-shot effect happened at most once.",
@@ -84,6 +88,8 @@ class Mortal:
     async def _lives(self, may_write: bool) -> None:
         if self.died.is_set():
             await asyncio.get_running_loop().create_future()
+        if self._town.faults and self._town.random.random() < AWAY:
+            raise Unreachable("the store is away")
         if self._left is not None:
             self._left -= 1
             if self._left == 0 and not may_write:
@@ -191,33 +197,36 @@ class Town:
         """Live through some lives that end at any moment, and one that does not."""
         random.seed(f"pauses {self.seed}")  # the worker draws its pauses from the common stream
         for _ in range(self.random.randint(0, 4)):
-            self._life(mortal=True)
-        self._life(mortal=False)
+            self._life(self.random.choice((self._dies, self._dies, self._stops)))
+        self._life(self._stays)
         self._check()
 
-    def _life(self, mortal: bool) -> None:
+    def _life(self, life: Callable[[], Awaitable[None]]) -> None:
         self.loop = VirtualLoop()
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.live(self._lived(mortal))
+            self.loop.live(life())
         finally:
             self.past += self.loop.time()
             self.loop.close()
             self.loop = None
 
-    async def _lived(self, mortal: bool) -> None:
-        assert self.loop is not None
-        dies_at = self.random.randint(1, 25) if mortal else None
-        store = Mortal(self, dies_at, self.random.random() < 0.5)
-        worker = Worker([self._pipeline(store)], store=store, name=f"life at {self.now():.1f}")
-        worker.clock = VirtualClock(self.loop)
-        self.say(f"a life begins; it ends at call {dies_at}")
-        running = asyncio.ensure_future(worker.arun())
-        if mortal:
-            await asyncio.wait({asyncio.ensure_future(store.died.wait())}, timeout=self.random.uniform(1, 30))
-            store.died.set()
-            self.say("the life ends")
-            return
+    async def _dies(self) -> None:
+        dies_at = self.random.randint(1, 25)
+        _, store, _ = self._begun(dies_at)
+        await asyncio.wait({asyncio.ensure_future(store.died.wait())}, timeout=self.random.uniform(1, 30))
+        store.died.set()
+        self.say("the life ends")
+
+    async def _stops(self) -> None:
+        worker, _, running = self._begun(None)
+        await asyncio.sleep(self.random.uniform(0.5, 3))
+        self.say("the life is told to stop")
+        worker.stop()
+        await running
+
+    async def _stays(self) -> None:
+        worker, _, running = self._begun(None)
         for _ in range(400):
             await asyncio.sleep(0.5)
             if self._is_quiet():
@@ -226,6 +235,14 @@ class Town:
             self.violations.append(Broken("stuck", f"after {self.now():.0f} s something is still open"))
         worker.stop()
         await running
+
+    def _begun(self, dies_at: int | None) -> tuple[Worker, Mortal, asyncio.Future[int]]:
+        assert self.loop is not None
+        store = Mortal(self, dies_at, self.random.random() < 0.5)
+        worker = Worker([self._pipeline(store)], store=store, name=f"life at {self.now():.1f}")
+        worker.clock = VirtualClock(self.loop)
+        self.say(f"a life begins; it ends at call {dies_at}" if dies_at else "a life begins")
+        return worker, store, asyncio.ensure_future(worker.arun())
 
     def _pipeline(self, mortal: Mortal) -> Pipeline:
         feed = Poll(
