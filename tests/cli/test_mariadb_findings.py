@@ -14,7 +14,8 @@ from onefold.cli.findings import Finding
 from tests.cli.stage import Cli, in_doubt
 from tests.servers.fixtures import OwnServer, launched
 from tests.servers.mariadb import connected
-from tests.stores.mariadb.ledgers import PASSWORD, at, tuned
+from tests.stores.mariadb.ledgers import tuned
+from tests.stores.words import PASSWORD, at
 
 SAFE = {
     "version": "10.11.19-MariaDB",

@@ -16,7 +16,8 @@ from onefold.cli.codes import Code
 from onefold.cli.findings import Finding
 from tests.cli.stage import Cli, in_doubt
 from tests.servers.fixtures import OwnServer, launched
-from tests.stores.postgresql.ledgers import PASSWORD, option
+from tests.stores.postgresql.ledgers import option
+from tests.stores.words import PASSWORD
 
 SAFE = {
     "server_version": "18.6",

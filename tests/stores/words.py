@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
 
 from onefold.core.entry import Change, Entry, Reply, Seen
-from onefold.core.errors import Unreachable
+from onefold.core.errors import OnefoldError, Unreachable
 from onefold.core.key import Key
 from onefold.core.ports import Store
 from onefold.testing.contract.words import entry, in_order
 from tests.servers.server import Launched
 
 NEW = Key("orders", "new")
+PASSWORD = "only-for-tests"
+"""In the URL of every server that has users; it must be in nothing that is told."""
 
 
 def keys(count: int, scope: str = "orders") -> list[Key]:
@@ -54,6 +60,29 @@ def token(reply: Reply) -> str | None:
 
 def with_option(url: str, option: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{option}"
+
+
+def at(url: str, **parts: str) -> str:
+    """Change a URL: another port, user, password or database."""
+    whole = urlsplit(url)
+    user, password = parts.get("user", whole.username), parts.get("password", whole.password)
+    where = f"{user}:{password}@{whole.hostname}:{parts.get('port', whole.port)}"
+    return whole._replace(netloc=where, path=parts.get("path", whole.path)).geturl()
+
+
+def told(error: BaseException) -> str:
+    """Return all that a traceback of an error shows."""
+    return "".join(traceback.format_exception(error))
+
+
+def refused(attempt: Callable[[], object], kind: type[OnefoldError]) -> str:
+    """Return the sentence with which something was refused; it keeps the secrets, also in a traceback."""
+    with pytest.raises(kind) as raised:
+        attempt()
+    assert raised.value.ran == "no"
+    assert PASSWORD not in told(raised.value)
+    assert "only-for-guests" not in told(raised.value)
+    return str(raised.value)
 
 
 @contextmanager

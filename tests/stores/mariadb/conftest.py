@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -11,7 +10,8 @@ import pytest
 pytest.importorskip("pymysql", reason="PyMySQL is not installed: it comes with the test servers")
 
 from tests.servers.mariadb import connected
-from tests.stores.mariadb.ledgers import Awaited, Blocking, at
+from tests.stores.colours import opened_in
+from tests.stores.mariadb.ledgers import Awaited, Blocking
 
 Sql = Callable[..., list[tuple[Any, ...]]]
 
@@ -28,18 +28,4 @@ def sql(mariadb_url: str) -> Iterator[Sql]:
         yield ask
 
 
-@pytest.fixture(params=[Blocking, Awaited], ids=["blocking", "awaited"])
-def opened(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Open stores in either colour; they are closed at the end."""
-    with ExitStack() as stack:
-        yield lambda url, **how: stack.enter_context(closing(request.param(url, **how)))
-
-
-@pytest.fixture
-def guest(mariadb_url: str, sql: Sql) -> Iterator[str]:
-    """The URL of a user who may look into the database, and nothing else."""
-    [[database]] = sql("SELECT DATABASE()")
-    sql("CREATE OR REPLACE USER guest@'%' IDENTIFIED BY 'only-for-guests'")
-    sql(f"GRANT SHOW VIEW ON {database}.* TO guest@'%'")
-    yield at(mariadb_url, user="guest", password="only-for-guests")
-    sql("DROP USER guest@'%'")
+opened = opened_in(Blocking, Awaited)

@@ -11,15 +11,15 @@ import pytest
 
 from onefold import Key
 from onefold.core.entry import Change, Entry
-from onefold.core.errors import Locked, Misconfigured, Unanswered, Unreachable
-from onefold.stores import connect, ddl
+from onefold.core.errors import Misconfigured, Unanswered, Unreachable
+from onefold.stores import connect
 from onefold.stores.mariadb.client import judged
 from onefold.stores.mariadb.plan import BEGIN, COMMIT
 from tests.servers.fixtures import launched
 from tests.servers.mariadb import connected
 from tests.stores.callers import WAITING
-from tests.stores.mariadb.ledgers import PASSWORD, Blocking, at, dialled, refused, told
-from tests.stores.words import inserts, token
+from tests.stores.mariadb.ledgers import Blocking, dialled
+from tests.stores.words import at, inserts, refused, token, told
 
 pytestmark = pytest.mark.store("mariadb")
 
@@ -37,24 +37,6 @@ def test_a_server_that_is_down_is_named_and_no_effect_is_started(opened, mariadb
     assert sentence.startswith("mariadb at 127.0.0.1:1/onefold_")
     assert "cannot be reached: Can't connect" in sentence
     assert "nothing was asked. Is it running, and is this its address?" in sentence
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"password": "wrong-one"}, "Access denied for user .* check the user and password"),
-        ({"user": "nobody_here"}, "Access denied for user .* check the user and password"),
-        ({"path": "/no_such_place"}, "Unknown database 'no_such_place'; create the database"),
-    ],
-)
-def test_who_is_not_let_in_hears_why(opened, mariadb_url, change, sentence):
-    store = opened(at(mariadb_url, **change))
-
-    with pytest.raises(Misconfigured, match=f"refuses the connection: .*{sentence}") as raised:
-        store.call(KEY)
-
-    assert "wrong-one" not in told(raised.value)
-    assert PASSWORD not in told(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -115,57 +97,6 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(missing):
 # ----- rights and tables
 
 
-def test_who_may_not_create_tables_hears_what_its_owner_can_do(opened, guest, sql):
-    sentence = refused(lambda: opened(guest).call(KEY), Misconfigured)
-
-    assert "CREATE command denied" in sentence
-    assert "`onefold store sql mariadb:` prints" in sentence
-    assert sql("SHOW TABLES") == []
-
-
-def test_a_user_without_rights_to_create_works_on_tables_that_were_made_by_hand(opened, guest, sql):
-    for statement in ddl("mariadb:").split(";\n"):
-        if statement.strip():
-            sql(statement)
-    for table in ("onefold_entries", "onefold_meta"):
-        sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO guest@'%'")
-
-    store = opened(guest)
-
-    assert [store.call(KEY), store.call(KEY)] == ["ran", "done"]
-    assert sql("SELECT value FROM onefold_meta WHERE name = 'schema'") == [("1",)]
-
-
-def test_a_user_who_may_only_read_is_refused_and_nothing_is_written(opened, mariadb_url, guest, sql):
-    opened(mariadb_url).call(KEY)
-    for table in ("onefold_entries", "onefold_meta"):
-        sql(f"GRANT SELECT ON {table} TO guest@'%'")
-    store = opened(guest)
-
-    sentence = refused(lambda: store.call(Key("errors", 2)), Misconfigured)
-
-    assert "command denied to user" in sentence
-    assert [token(seen) is not None for seen in store.get([KEY])] == [True]
-    assert sql("SELECT COUNT(*) FROM onefold_entries") == [(1,)]
-
-
-def test_a_schema_from_the_future_is_left_alone(opened, mariadb_url, sql):
-    opened(mariadb_url).call(KEY)
-    sql("UPDATE onefold_meta SET value = '99' WHERE name = 'schema'")
-
-    sentence = refused(lambda: opened(mariadb_url).call(KEY), Misconfigured)
-
-    assert "written by a newer Onefold (schema 99, this one knows 1): upgrade with" in sentence
-    assert sql("SELECT value FROM onefold_meta") == [("99",)]
-
-
-def test_who_only_looks_creates_nothing(opened, mariadb_url, sql):
-    sentence = refused(lambda: opened(mariadb_url, create=False).get([KEY]), Misconfigured)
-
-    assert "has no ledger in it: a worker makes it when it first uses the store" in sentence
-    assert sql("SHOW TABLES") == []
-
-
 def test_tables_of_somebody_else_are_not_taken_for_a_ledger(opened, mariadb_url, sql):
     sql("CREATE TABLE onefold_entries (id int)")
 
@@ -175,35 +106,7 @@ def test_tables_of_somebody_else_are_not_taken_for_a_ledger(opened, mariadb_url,
     assert "has no ledger in it" in refused(lambda: opened(mariadb_url, create=False).get([]), Misconfigured)
 
 
-def test_a_ledger_that_is_dropped_under_a_worker_is_missed_and_not_made_anew(opened, mariadb_url, sql):
-    store = opened(mariadb_url)
-    store.call(KEY)
-    sql("DROP TABLE onefold_entries")
-
-    assert "tables are missing" in refused(lambda: store.call(KEY), Misconfigured)
-    assert ("onefold_entries",) not in sql("SHOW TABLES")
-
-
 # ----- waiting
-
-
-def test_a_row_that_another_transaction_holds_is_waited_for_no_longer_than_the_lock_timeout(
-    opened, mariadb_url, sql
-):
-    store = opened(mariadb_url)
-    [seen] = store.swap(inserts([KEY]))
-    store.ask("SET SESSION innodb_lock_wait_timeout = 0")
-    change = Change(KEY, seen.entry.version, Entry("done", token="ann"))
-    with closing(dialled(mariadb_url)) as other:
-        other.query("UPDATE onefold_entries SET label = 'other'")
-        # The first is new and would be written; it goes back with the one that has to wait.
-        both = sorted([change, *inserts([Key("errors", 2)])], key=lambda one: one.key.id)
-        sentence = refused(lambda: store.swap(both), Locked)
-        other.rollback()
-
-    assert "another transaction holds what is asked for; nothing was written" in sentence
-    assert sql("SELECT state FROM onefold_entries") == [("held",)]
-    assert store.swap([change])[0].entry.state == "done"
 
 
 @pytest.mark.parametrize(("given", "seconds"), [(50, 5), (2, 2)])

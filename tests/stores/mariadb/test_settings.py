@@ -13,8 +13,8 @@ from onefold import Key
 from onefold.core.errors import Misconfigured, Unreachable
 from tests.servers.fixtures import OwnServer, launched
 from tests.servers.mariadb import connected
-from tests.stores.mariadb.ledgers import Blocking, at, dialled, refused, tuned
-from tests.stores.words import inserts, token
+from tests.stores.mariadb.ledgers import Blocking, dialled, tuned
+from tests.stores.words import at, inserts, refused, token
 
 pytestmark = pytest.mark.store("mariadb")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("psycopg", reason="psycopg is not installed: it comes with the test servers")
 
 import psycopg
-import sqlalchemy
 
-from tests.servers.server import Server
+from tests.stores.callers import SERVERS, Site
+from tests.stores.colours import opened_in
 from tests.stores.postgresql.ledgers import Awaited, Blocking, Caller, option
 
 Sql = Callable[..., list[tuple[Any, ...]]]
@@ -30,42 +30,18 @@ def _rows(cursor: Any) -> list[tuple[Any, ...]]:
     return cursor.fetchall() if cursor.description else []
 
 
-@pytest.fixture(params=[Blocking, Awaited], ids=["blocking", "awaited"])
-def opened(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Open stores in either colour; they are closed at the end."""
-    with ExitStack() as stack:
-        yield lambda url, **how: stack.enter_context(closing(request.param(url, **how)))
-
-
-@pytest.fixture
-def guest(postgresql_server: Server, postgresql_url: str, sql: Sql) -> Iterator[str]:
-    """The URL of a user who may look into the schema, and nothing else."""
-    schema, user = sql("SELECT current_schema()")[0][0], "guest_of_onefold"
-    sql(f"DROP ROLE IF EXISTS {user}")
-    sql(f"CREATE ROLE {user} LOGIN PASSWORD 'only-for-guests'")
-    sql(f"GRANT USAGE ON SCHEMA {schema} TO {user}")
-    yield postgresql_url.replace("postgres:only-for-tests@", f"{user}:only-for-guests@")
-    sql(f"DROP OWNED BY {user}")
-    sql(f"DROP ROLE {user}")
+opened = opened_in(Blocking, Awaited)
 
 
 # ----- callers who join
 
 
-@pytest.fixture(params=["psycopg", "sqlalchemy"])
+@pytest.fixture(params=[library for library, server in SERVERS.items() if server == "postgresql"])
 def caller(request: pytest.FixtureRequest, postgresql_url: str, sql) -> Iterator[Caller]:
     """Lend a connection that waits for locks only for a moment."""
     sql("CREATE TABLE flats (n int)")
-    url = option(postgresql_url, lock_timeout="60ms")
-    with ExitStack() as stack:
-        if request.param == "psycopg":
-            connection: Any = stack.enter_context(closing(psycopg.connect(url)))
-            yield Caller(connection, connection.execute)
-        else:
-            engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-            stack.callback(engine.dispose)
-            connection = stack.enter_context(engine.connect())
-            yield Caller(connection, connection.exec_driver_sql)
+    with Site(request.param, postgresql_url).caller() as caller:
+        yield caller
 
 
 @pytest.fixture

@@ -6,20 +6,22 @@ from typing import Any
 
 from onefold.stores import shells
 from onefold.stores.postgresql.client import AsyncClient, Client
-from onefold.stores.postgresql.plan import PostgresPlan
+from onefold.stores.postgresql.plan import PostgresPlan, Statement
 from tests.stores import colours
 from tests.stores.callers import Caller, option
 
 __all__ = ["Awaited", "Blocking", "Caller", "option"]
 
-PASSWORD = "only-for-tests"
-
 
 class Blocking(colours.Blocking):
+    statement = Statement
+
     def __init__(self, url: str, **how: Any) -> None:
         super().__init__(shells.Blocking(PostgresPlan(), Client(url, **how)))
 
 
 class Awaited(colours.Awaited):
+    statement = Statement
+
     def __init__(self, url: str, **how: Any) -> None:
         super().__init__(shells.Awaited(PostgresPlan(), AsyncClient(url, **how)))

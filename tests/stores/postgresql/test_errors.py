@@ -4,52 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_hex
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from onefold import Key
 from onefold.core.entry import Change, Entry
-from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unreachable
-from onefold.stores import ddl
+from onefold.core.errors import Misconfigured, Unreachable
 from onefold.stores.postgresql import connect
 from tests.servers.fixtures import OwnServer, launched
 from tests.servers.server import Launched
-from tests.stores.postgresql.ledgers import PASSWORD, Blocking, option
-from tests.stores.words import inserts, token
+from tests.stores.postgresql.ledgers import Blocking, option
+from tests.stores.words import at, inserts, refused, token, told
 
 pytestmark = pytest.mark.store("postgresql")
 
 KEY = Key("errors", 1)
-
-
-def told(error: BaseException) -> str:
-    """Return all that a traceback of an error shows."""
-    return "".join(traceback.format_exception(error))
-
-
-def refused(attempt: Callable[[], object], kind: type[OnefoldError]) -> str:
-    """Return the sentence with which something was refused; it keeps the secrets, also in a traceback."""
-    with pytest.raises(kind) as raised:
-        attempt()
-    assert raised.value.ran == "no"
-    assert PASSWORD not in told(raised.value)
-    assert "only-for-guests" not in told(raised.value)
-    return str(raised.value)
-
-
-def at(url: str, **parts: str) -> str:
-    """Change a URL: another port, user, password or database."""
-    whole = urlsplit(url)
-    user, password = parts.get("user", whole.username), parts.get("password", whole.password)
-    where = f"{user}:{password}@{whole.hostname}:{parts.get('port', whole.port)}"
-    return whole._replace(netloc=where, path=parts.get("path", whole.path)).geturl()
 
 
 def test_a_server_that_is_down_is_named_and_no_effect_is_started(opened, postgresql_url):
@@ -60,24 +34,6 @@ def test_a_server_that_is_down_is_named_and_no_effect_is_started(opened, postgre
     assert sentence.startswith("postgresql at 127.0.0.1:1/postgres cannot be reached: ")
     assert "Connection refused" in sentence
     assert sentence.endswith("nothing was asked. Is it running, and is this its address?")
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"password": "wrong-one"}, "password authentication failed .* check the user and password"),
-        ({"user": "nobody_here"}, "authentication failed .* check the user and password"),
-        ({"path": "/no_such_place"}, 'database "no_such_place" does not exist; create the database'),
-    ],
-)
-def test_who_is_not_let_in_hears_why(opened, postgresql_url, change, sentence):
-    store = opened(at(postgresql_url, **change))
-
-    with pytest.raises(Misconfigured, match=f"refuses the connection: .*{sentence}") as raised:
-        store.call(KEY)
-
-    assert "wrong-one" not in told(raised.value)
-    assert PASSWORD not in told(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -96,38 +52,6 @@ def test_a_url_that_cannot_be_read_is_refused_without_quoting_it(url):
         connect(url)
 
     assert "cret" not in told(raised.value).replace(url, "")
-
-
-def test_who_may_not_create_tables_hears_what_its_owner_can_do(opened, guest, sql):
-    sentence = refused(lambda: opened(guest).call(KEY), Misconfigured)
-
-    assert "permission denied for schema" in sentence
-    assert "`onefold store sql postgresql:` prints" in sentence
-    assert sql("SELECT to_regclass('onefold_entries')") == [(None,)]
-
-
-def test_a_user_without_rights_to_create_works_on_tables_that_were_made_by_hand(opened, guest, sql):
-    for statement in ddl("postgresql:").split(";\n"):
-        if statement.strip():
-            sql(statement)
-    sql("GRANT SELECT, INSERT, UPDATE, DELETE ON onefold_entries, onefold_meta TO guest_of_onefold")
-
-    store = opened(guest)
-
-    assert [store.call(KEY), store.call(KEY)] == ["ran", "done"]
-    assert sql("SELECT value FROM onefold_meta WHERE name = 'schema'") == [("1",)]
-
-
-def test_a_user_who_may_only_read_is_refused_and_nothing_is_written(opened, postgresql_url, guest, sql):
-    opened(postgresql_url).call(KEY)
-    sql("GRANT SELECT ON onefold_entries, onefold_meta TO guest_of_onefold")
-    store = opened(guest)
-
-    sentence = refused(lambda: store.call(Key("errors", 2)), Misconfigured)
-
-    assert "permission denied for table onefold_entries" in sentence
-    assert [token(seen) is not None for seen in store.get([KEY])] == [True]
-    assert sql("SELECT count(*) FROM onefold_entries") == [(1,)]
 
 
 def test_a_read_only_session_reads_and_says_why_it_cannot_write(opened, postgresql_url):
@@ -157,23 +81,6 @@ def test_a_replica_is_told_from_a_primary(own_server: OwnServer):
     assert seen.entry.state == "done"
 
 
-def test_a_schema_from_the_future_is_left_alone(opened, postgresql_url, sql):
-    opened(postgresql_url).call(KEY)
-    sql("UPDATE onefold_meta SET value = '99' WHERE name = 'schema'")
-
-    sentence = refused(lambda: opened(postgresql_url).call(KEY), Misconfigured)
-
-    assert "written by a newer Onefold (schema 99, this one knows 1): upgrade with" in sentence
-    assert sql("SELECT value FROM onefold_meta") == [("99",)]
-
-
-def test_who_only_looks_creates_nothing(opened, postgresql_url, sql):
-    sentence = refused(lambda: opened(postgresql_url, create=False).get([KEY]), Misconfigured)
-
-    assert "has no ledger in it: a worker makes it when it first uses the store" in sentence
-    assert sql("SELECT to_regclass('onefold_meta')") == [(None,)]
-
-
 def test_tables_of_somebody_else_are_not_taken_for_a_ledger(opened, postgresql_url, sql):
     sql("CREATE TABLE onefold_entries (id int)")
 
@@ -181,14 +88,6 @@ def test_tables_of_somebody_else_are_not_taken_for_a_ledger(opened, postgresql_u
         lambda: opened(postgresql_url).call(KEY), Misconfigured
     )
     assert sql("SELECT to_regclass('onefold_meta')") == [(None,)]
-
-
-def test_a_ledger_that_is_dropped_under_a_worker_is_missed_and_not_made_anew(opened, postgresql_url, sql):
-    store = opened(postgresql_url)
-    store.call(KEY)
-    sql("DROP TABLE onefold_entries CASCADE")
-
-    assert "tables are missing" in refused(lambda: store.call(KEY), Misconfigured)
 
 
 @pytest.mark.parametrize("missing", ["psycopg", "psycopg_binary and the library"])
@@ -210,22 +109,6 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(missing):
 
 
 # ----- waiting
-
-
-def test_a_row_that_another_transaction_holds_is_waited_for_no_longer_than_the_lock_timeout(
-    opened, postgresql_url, sql
-):
-    store = opened(option(postgresql_url, lock_timeout="50ms"))
-    [seen] = store.swap(inserts([KEY]))
-    with closing(psycopg.connect(postgresql_url)) as other:
-        other.execute("UPDATE onefold_entries SET label = label")
-        change = Change(KEY, seen.entry.version, Entry("done", token="ann"))
-        sentence = refused(lambda: store.swap([change]), Locked)
-        other.rollback()
-
-    assert "another transaction holds what is asked for; nothing was written" in sentence
-    assert sql("SELECT state FROM onefold_entries") == [("held",)]
-    assert store.swap([change])[0].entry.state == "done"
 
 
 @pytest.mark.parametrize(
