@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from onefold import AsyncLedger, Busy, Key, Ledger, Refused, Terms
-from onefold.core.errors import Locked
-from onefold.stores import connect
+from onefold.core.entry import Change, Entry
+from onefold.core.errors import Locked, Misconfigured, Unreachable
+from onefold.stores import connect, join
 from tests.stores.callers import SERVERS, WAITING, Caller, Site, Sql
+from tests.stores.relational.databases import DATABASES
 
 KEY = Key("joined", 1)
 
@@ -243,3 +246,65 @@ def test_a_failure_that_cannot_be_noted_still_raises_what_the_effect_raised(call
 
     assert any("onefold" in note for note in raised.value.__notes__)
     assert flats() == []
+
+
+# ----- what cannot be done
+
+
+UNFIT = {"postgresql": ["a\0b", "\udcff"], "mariadb": ["\udcff"]}
+"""Texts that a server cannot hold."""
+
+
+@pytest.mark.parametrize(
+    ("site", "text"),
+    [
+        pytest.param(library, text, marks=pytest.mark.store(server))
+        for library, server in SERVERS.items()
+        for text in UNFIT[server]
+    ],
+    indirect=["site"],
+)
+def test_a_text_that_cannot_be_stored_leaves_the_transaction_usable(caller, flats, text):
+    store = join(caller.connection)
+    caller.insert(1)
+
+    with pytest.raises(Misconfigured):
+        store.swap([Change(KEY, None, Entry("held", token="ann", source=text))])
+    caller.insert(2)
+    caller.commit()
+
+    assert flats() == [1, 2]
+    assert [seen.entry for seen in store.get([KEY])] == [None]
+
+
+@pytest.fixture
+def cut(site: Site, caller: Caller, sql: Sql) -> Callable[[], object]:
+    """End the caller's session, as an operator would."""
+    words = DATABASES[site.server]
+    [number] = caller.do(words.who).fetchone()
+    return partial(sql, words.end.format(number))
+
+
+def test_a_connection_that_is_lost_takes_its_transaction_along(caller, sql, flats, cut):
+    ledger = Ledger.on(caller.connection)
+
+    def effect() -> None:
+        caller.insert(1)
+        cut()
+
+    with pytest.raises(Exception, match=r"lost|not confirm|did not answer"):
+        ledger.call(KEY, effect)
+
+    assert flats() == []
+    assert sql("SELECT count(*) FROM onefold_entries") == [(0,)]
+
+
+def test_a_lost_connection_is_told_at_once_and_not_asked_again(caller, cut, caplog):
+    store = join(caller.connection)
+    store.get([KEY])
+    cut()
+
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="lost, and its transaction with it"):
+            store.swap([Change(KEY, None, Entry("held", token="ann"))])
+    assert caplog.messages == []

@@ -14,9 +14,8 @@ import sqlalchemy
 from pymysql.cursors import DictCursor
 
 from onefold import AsyncLedger, Key, Ledger
-from onefold.core.entry import Change, Entry
 from onefold.core.errors import Misconfigured, Unreachable
-from onefold.stores import connect, join
+from onefold.stores import connect
 from tests.stores.callers import SERVERS, Caller, Site
 from tests.stores.mariadb.ledgers import dialled
 from tests.stores.mariadb.test_errors import Background, waiting
@@ -135,19 +134,6 @@ def test_a_connection_that_cannot_carry_every_letter_is_refused(mariadb_url, mad
         Ledger.on(connection).call(KEY, lambda: None)
 
 
-def test_a_text_that_cannot_be_stored_leaves_the_transaction_usable(caller, made, flats):
-    store = join(caller.connection)
-    caller.insert(1)
-
-    with pytest.raises(Misconfigured):
-        store.swap([Change(KEY, None, Entry("held", token="ann", source="\udcff"))])
-    caller.insert(2)
-    caller.commit()
-
-    assert flats() == [1, 2]
-    assert [seen.entry for seen in store.get([KEY])] == [None]
-
-
 # ----- transactions that end too early
 
 
@@ -180,32 +166,6 @@ def test_an_effect_that_commits_by_itself_is_told(caller, made, flats):
         ledger.call(KEY, effect)
 
     assert flats() == [1]
-
-
-def test_a_connection_that_is_lost_takes_its_transaction_along(caller, made, sql, flats):
-    ledger = Ledger.on(caller.connection)
-    [number] = caller.do("SELECT CONNECTION_ID()").fetchone()
-
-    def effect() -> None:
-        caller.insert(1)
-        sql(f"KILL {number}")
-
-    with pytest.raises(Exception, match=r"lost|not confirm|did not answer"):
-        ledger.call(KEY, effect)
-
-    assert flats() == []
-    assert sql("SELECT COUNT(*) FROM onefold_entries") == [(0,)]
-
-
-def test_a_lost_connection_is_told_at_once_and_not_asked_again(caller, made, sql):
-    store = join(caller.connection)
-    store.get([KEY])
-    [number] = caller.do("SELECT CONNECTION_ID()").fetchone()
-    sql(f"KILL {number}")
-
-    for _ in range(2):
-        with pytest.raises(Unreachable, match="lost, and its transaction with it"):
-            store.swap([Change(KEY, None, Entry("held", token="ann"))])
 
 
 # ----- who is joined

@@ -12,9 +12,7 @@ import sqlalchemy
 from psycopg.rows import dict_row
 
 from onefold import AsyncLedger, Key, Ledger
-from onefold.core.entry import Change, Entry
-from onefold.core.errors import Misconfigured, Unreachable
-from onefold.stores import join
+from onefold.core.errors import Misconfigured
 from tests.stores.postgresql.ledgers import Caller
 
 pytestmark = pytest.mark.store("postgresql")
@@ -77,48 +75,6 @@ def test_a_transaction_that_failed_before_is_refused_with_what_to_do(caller):
 
     caller.rollback()
     assert ledger.call(KEY, lambda: None).state == "ran"
-
-
-def test_a_connection_that_is_lost_takes_its_transaction_along(caller, sql, flats):
-    ledger = Ledger.on(caller.connection)
-    ledger.call(Key("joined", "tables"), lambda: None)
-    caller.commit()
-    [pid] = caller.do("SELECT pg_backend_pid()").fetchone()
-
-    def effect() -> None:
-        caller.insert(1)
-        sql("SELECT pg_terminate_backend(%s, 5000)", pid)
-
-    with pytest.raises(Exception, match=r"lost|not confirm|did not answer"):
-        ledger.call(KEY, effect)
-
-    assert flats() == []
-    assert sql("SELECT count(*) FROM onefold_entries WHERE label = '1'") == [(0,)]
-
-
-def test_a_lost_connection_is_told_at_once_and_not_asked_again(caller, sql, caplog):
-    store = join(caller.connection)
-    store.get([KEY])
-    [pid] = caller.do("SELECT pg_backend_pid()").fetchone()
-    sql("SELECT pg_terminate_backend(%s, 5000)", pid)
-
-    with pytest.raises(Unreachable, match="lost, and its transaction with it"):
-        store.swap([Change(KEY, None, Entry("held", token="ann"))])
-    assert caplog.messages == []
-
-
-@pytest.mark.parametrize("text", ["a\0b", "\udcff"])
-def test_a_text_that_cannot_be_stored_leaves_the_transaction_usable(caller, flats, text):
-    store = join(caller.connection)
-    caller.insert(1)
-
-    with pytest.raises(Misconfigured):
-        store.swap([Change(KEY, None, Entry("held", token="ann", source=text))])
-    caller.insert(2)
-    caller.commit()
-
-    assert flats() == [1, 2]
-    assert [seen.entry for seen in store.get([KEY])] == [None]
 
 
 def test_a_ledger_joins_inside_the_callers_own_savepoints(postgresql_url, sql):

@@ -62,7 +62,7 @@ class Postgresql:
     name = "postgresql"
     library = "psycopg"
     who = "SELECT pg_backend_pid()"
-    end = "SELECT pg_terminate_backend({})"
+    end = "SELECT pg_terminate_backend({}, 5000)"
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'watched'"
     waiting = f"{sessions} AND wait_event_type = 'Lock'"
     tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
