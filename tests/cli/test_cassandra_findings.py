@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from onefold.cli.codes import Code
-from onefold.cli.findings import Finding
 from onefold.core.entry import STATES, Change, Seen
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry
+from tests.cli.judging import level
 from tests.cli.stage import Cli
 
 pytest.importorskip("cassandra", reason="cassandra-driver is not installed: it comes with the test servers")
@@ -31,13 +31,6 @@ NAMES = ["server", "protocol", "copies", "commit log", "expiry", "tombstones", "
 
 def copied(strategy: str, **factors: str) -> dict[str, object]:
     return {**WELL, "replication": {"class": f"org.apache.cassandra.locator.{strategy}", **factors}}
-
-
-def level(finding: Finding) -> str:
-    if finding.level in ("look", "unsafe"):
-        assert finding.lost, finding
-        assert finding.do, finding
-    return finding.level
 
 
 # ----- judging

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from onefold.cli.codes import Code
-from onefold.cli.findings import Finding
 from onefold.core.entry import STATES
 from onefold.core.errors import Misconfigured
 from onefold.core.key import Key
+from tests.cli.judging import level
 from tests.cli.stage import Cli
 
 pytest.importorskip("boto3", reason="boto3 is not installed: it comes with the test servers")
@@ -17,13 +17,6 @@ from onefold.cli import dynamodb_findings as judge
 from onefold.stores.dynamodb import connect
 
 NOW = 1_790_000_000.0
-
-
-def level(finding: Finding) -> str:
-    if finding.level in ("look", "unsafe"):
-        assert finding.lost, finding
-        assert finding.do, finding
-    return finding.level
 
 
 def expiring(status: str, attribute: str = "ttl") -> dict[str, Any]:

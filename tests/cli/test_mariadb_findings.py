@@ -11,7 +11,8 @@ from onefold import Key, Ledger
 from onefold.cli import mariadb_findings as findings
 from onefold.cli.codes import Code
 from onefold.cli.findings import Finding
-from tests.cli.stage import Cli, in_doubt
+from tests.cli.judging import assert_bad, by_name, levels
+from tests.cli.stage import Cli
 from tests.servers.fixtures import OwnServer, launched
 from tests.servers.mariadb import connected
 from tests.stores.mariadb.ledgers import tuned
@@ -69,12 +70,7 @@ def test_a_safe_server_is_well_in_every_respect():
     ],
 )
 def test_what_is_wrong_says_what_can_be_lost_and_what_to_do(judge, told, level, words):
-    finding = judge({**SAFE, **told})
-
-    assert finding.level == level
-    assert words in f"{finding.text} {finding.lost} {finding.do}"
-    assert finding.lost
-    assert finding.do
+    assert_bad(judge({**SAFE, **told}), level, words)
 
 
 def test_what_is_waited_for_is_safe():
@@ -90,14 +86,6 @@ def url(mariadb_url: str) -> str:
     with closing(Ledger(mariadb_url)) as ledger:
         ledger.call(Key("charges", 1), lambda: None)
     return mariadb_url
-
-
-def by_name(told: dict) -> dict[str, dict]:
-    return {finding["name"]: finding for finding in told["findings"]}
-
-
-def levels(told: dict, *names: str) -> list[str]:
-    return [by_name(told)[name]["level"] for name in names]
 
 
 @pytest.mark.store("mariadb")
@@ -132,24 +120,6 @@ def test_secrets_are_not_printed(cli: Cli, url: str):
 
     assert (fine.exit_code, wrong.exit_code) == (Code.FINE, Code.UNREACHABLE)
     assert PASSWORD not in fine.output + wrong.output + fine.stderr + wrong.stderr
-
-
-@pytest.mark.store("mariadb")
-def test_what_is_parked_is_found(cli: Cli, url: str):
-    with closing(Ledger(url)) as book:
-        in_doubt(book, Key("charges", 2))
-
-    assert cli("doctor", url).exit_code == Code.PERSON
-
-
-@pytest.mark.store("mariadb")
-def test_a_database_without_a_ledger_is_left_without_one(cli: Cli, mariadb_url: str):
-    told = cli.json("doctor", mariadb_url)
-
-    assert told["code"] == Code.UNREACHABLE
-    assert "has no ledger in it" in by_name(told)["reach"]["text"]
-    with connected(mariadb_url) as cursor:
-        assert cursor.execute("SHOW TABLES") == 0
 
 
 @pytest.mark.store("mariadb")

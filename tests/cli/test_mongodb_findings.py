@@ -9,7 +9,8 @@ pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with t
 from onefold import Key, Ledger
 from onefold.cli import mongodb_findings as findings
 from onefold.cli.codes import Code
-from tests.cli.stage import Cli, in_doubt
+from tests.cli.judging import assert_bad, by_name
+from tests.cli.stage import Cli
 from tests.stores.mongodb.ledgers import Server
 
 SAFE = {"w": "majority", "j": True}
@@ -57,10 +58,7 @@ def test_a_safe_replica_set_is_well_in_every_respect():
     ],
 )
 def test_what_can_be_lost_is_said_with_what_to_do(finding, level, words):
-    assert finding.level == level
-    assert words in f"{finding.text} {finding.lost} {finding.do}"
-    assert finding.lost
-    assert finding.do
+    assert_bad(finding, level, words)
 
 
 def test_a_single_server_that_waits_for_its_journal_is_safe():
@@ -76,10 +74,6 @@ def url(mongodb_url: str) -> str:
     with closing(Ledger(mongodb_url)) as ledger:
         ledger.call(Key("charges", 1), lambda: None)
     return mongodb_url
-
-
-def by_name(told: dict) -> dict[str, dict]:
-    return {finding["name"]: finding for finding in told["findings"]}
 
 
 @pytest.mark.store("mongodb")
@@ -142,21 +136,3 @@ def test_the_index_of_open_entries_is_missed_by_name(cli: Cli, url: str):
 
     assert by_name(told)["indexes"]["level"] == "look"
     assert told["code"] == Code.UNREACHABLE, "lists are refused, and doctor counts what is parked"
-
-
-@pytest.mark.store("mongodb")
-def test_what_is_parked_is_found(cli: Cli, url: str):
-    with closing(Ledger(url)) as book:
-        in_doubt(book, Key("charges", 2))
-
-    assert cli("doctor", url).exit_code == Code.PERSON
-
-
-@pytest.mark.store("mongodb")
-def test_a_database_without_a_ledger_is_left_without_one(cli: Cli, mongodb_url: str):
-    told = cli.json("doctor", mongodb_url)
-
-    assert told["code"] == Code.UNREACHABLE
-    assert "has no ledger in it" in by_name(told)["reach"]["text"]
-    with Server(mongodb_url) as database:
-        assert database.list_collection_names() == []

@@ -14,7 +14,8 @@ from onefold.cli import findings as common
 from onefold.cli import postgresql_findings as findings
 from onefold.cli.codes import Code
 from onefold.cli.findings import Finding
-from tests.cli.stage import Cli, in_doubt
+from tests.cli.judging import assert_bad, by_name, levels
+from tests.cli.stage import Cli
 from tests.servers.fixtures import OwnServer, launched
 from tests.stores.postgresql.ledgers import option
 from tests.stores.words import PASSWORD
@@ -76,12 +77,7 @@ def test_a_safe_server_is_well_in_every_respect():
     ],
 )
 def test_what_is_wrong_says_what_can_be_lost_and_what_to_do(judge, told, level, words):
-    finding = judge({**SAFE, **told})
-
-    assert finding.level == level
-    assert words in f"{finding.text} {finding.lost} {finding.do}"
-    assert finding.lost
-    assert finding.do
+    assert_bad(judge({**SAFE, **told}), level, words)
 
 
 @pytest.mark.parametrize("setting", ["on", "remote_apply", "remote_write", "local"])
@@ -108,10 +104,6 @@ def url(postgresql_url: str) -> str:
     with closing(Ledger(postgresql_url)) as ledger:
         ledger.call(Key("charges", 1), lambda: None)
     return postgresql_url
-
-
-def by_name(told: dict) -> dict[str, dict]:
-    return {finding["name"]: finding for finding in told["findings"]}
 
 
 @pytest.mark.store("postgresql")
@@ -153,24 +145,6 @@ def test_secrets_are_not_printed(cli: Cli, url: str):
 
 
 @pytest.mark.store("postgresql")
-def test_what_is_parked_is_found(cli: Cli, url: str):
-    with closing(Ledger(url)) as book:
-        in_doubt(book, Key("charges", 2))
-
-    assert cli("doctor", url).exit_code == Code.PERSON
-
-
-@pytest.mark.store("postgresql")
-def test_a_database_without_a_ledger_is_left_without_one(cli: Cli, postgresql_url: str):
-    told = cli.json("doctor", postgresql_url)
-
-    assert told["code"] == Code.UNREACHABLE
-    assert "has no ledger in it" in by_name(told)["reach"]["text"]
-    with closing(psycopg.connect(postgresql_url)) as connection:
-        assert connection.execute("SELECT to_regclass('onefold_meta')").fetchall() == [(None,)]
-
-
-@pytest.mark.store("postgresql")
 def test_an_unsafe_server_and_then_a_replica_are_judged(cli: Cli, own_server: OwnServer):
     server = launched(own_server, "postgresql")
     with closing(Ledger(server.url)) as ledger:
@@ -187,10 +161,10 @@ def test_an_unsafe_server_and_then_a_replica_are_judged(cli: Cli, own_server: Ow
     replica = cli.json("doctor", server.url)
 
     assert unsafe["code"] == Code.UNSAFE
-    assert [by_name(unsafe)[name]["level"] for name in ("fsync", "full pages")] == ["unsafe", "unsafe"]
+    assert levels(unsafe, "fsync", "full pages") == ["unsafe", "unsafe"]
     assert "set by: configuration file" in by_name(unsafe)["fsync"]["text"]
     assert replica["code"] == Code.UNREACHABLE
-    assert [by_name(replica)[name]["level"] for name in ("round trip", "role")] == ["down", "down"]
+    assert levels(replica, "round trip", "role") == ["down", "down"]
 
 
 @pytest.mark.store("postgresql")
