@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from onefold.core.errors import Misconfigured
+from onefold.stores.timeouts import timeout
 
 PORT = 3306
 TIMEOUT = 30.0
@@ -74,15 +75,5 @@ def _address(parts: SplitResult, port: int, options: dict[str, str]) -> Address:
         where = settings["unix_socket"] = options["socket"]
     secure = any(name in options for name in FILES)
     files = tuple(options.get(name) for name in FILES) if secure else ()
-    timeout = _seconds(options.get("timeout", str(TIMEOUT)))
-    return Address(f"mariadb at {where}/{database}", database, settings, timeout, files)
-
-
-def _seconds(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0.01 <= seconds <= 3600:
-        raise Misconfigured(f"timeout={value!r:.40} is no time to wait: write seconds, from 0.01 to 3600")
-    return seconds
+    seconds = timeout(options.get("timeout", str(TIMEOUT)))
+    return Address(f"mariadb at {where}/{database}", database, settings, seconds, files)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import pymysql
 from pymysql.constants import SERVER_STATUS
@@ -18,19 +18,18 @@ from pymysql.converters import decoders
 from pymysql.cursors import Cursor
 
 from onefold.core.entry import Change, Reply, Seen, State
-from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.core.errors import Misconfigured, OnefoldError, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import run
+from onefold.stores.callers import LOST, NAME, Alchemy, Caller, losing
 from onefold.stores.mariadb.errors import NO_SAVEPOINT, asking, number_of
 from onefold.stores.mariadb.plan import MariaPlan, Statement
 from onefold.stores.mariadb.schema import LOCK_SECONDS, prepare, schema_version
 from onefold.stores.shells import Blocking, Clients, Row
 
-NAME = "the joined database"
 WRITE = "onefold_write"
 
-_LOST = f"the connection to {NAME} is lost, and its transaction with it: roll back and start again"
 _ENDED = (
     f"the transaction in {NAME} has ended before its time: the server has undone it because of a deadlock, "
     "or a statement like CREATE TABLE has committed it; roll back and start again"
@@ -52,16 +51,6 @@ Connection = Any
 """PyMySQL has no types."""
 
 
-class Caller(Protocol):
-    """A connection of the caller's, by whatever library."""
-
-    def driver(self) -> Connection:
-        """Return the driver's connection, inside a transaction that the library knows of."""
-
-    def lose(self) -> None:
-        """Let the library know that the connection is lost."""
-
-
 class JoinedLink:
     """A caller's connection. Statements leave one by one: the caller need not allow several in a message."""
 
@@ -74,13 +63,8 @@ class JoinedLink:
         connection = self._caller.driver()
         _check(connection)
         texts = [self.waiting + one.text if one.args else one.text for one in statements]
-        try:
-            with asking(NAME), _plainly(connection):
-                return [_executed(connection, text) for text in texts]
-        except Unanswered as error:
-            self._caller.lose()
-            # Nothing is unknown here: what was not committed ends with its connection.
-            raise Unreachable(_LOST) from error
+        with losing(self._caller), asking(NAME), _plainly(connection):
+            return [_executed(connection, text) for text in texts]
 
     def set_point(self, name: str) -> None:
         self.execute_many([Statement(f"SAVEPOINT `{name}`")])
@@ -134,26 +118,11 @@ class _Pymysql:
 
     def driver(self) -> Connection:
         if not self._connection.open:
-            raise Unreachable(_LOST)
+            raise Unreachable(LOST)
         return self._connection
 
     def lose(self) -> None:
         """Nothing to do: the connection knows."""
-
-
-class _Alchemy:
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def driver(self) -> Connection:
-        if self._connection.invalidated:
-            raise Unreachable(_LOST)
-        if not self._connection.in_transaction():
-            self._connection.begin()  # or its commit would find nothing to commit
-        return self._connection.connection.driver_connection
-
-    def lose(self) -> None:
-        self._connection.invalidate()
 
 
 def adapt(connection: Any) -> Caller:
@@ -171,7 +140,7 @@ def adapt(connection: Any) -> Caller:
             "a ledger joins SQLAlchemy connections to MariaDB through PyMySQL, and this one "
             f"uses {driver}: write mariadb+pymysql:// in the engine's URL"
         )
-    return _Alchemy(connection)
+    return Alchemy(connection)
 
 
 class JoinedStore(Blocking):
@@ -192,7 +161,7 @@ class JoinedStore(Blocking):
         try:
             return super().swap(changes)
         except OnefoldError as error:
-            if str(error) != _LOST:
+            if str(error) != LOST:
                 self._link.leave_point(WRITE, back=True)
             raise
 

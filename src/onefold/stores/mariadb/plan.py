@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from onefold.core.entry import NOTHING, OPEN, STATES, UNKNOWN, Change, Entry, Reply, Seen, State
+from onefold.core.entry import OPEN, UNKNOWN, Change, Entry, Reply, Seen, State
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
-from onefold.stores.shells import Row, on_client
+from onefold.stores.rows import Place, found, listed
+from onefold.stores.shells import on_client
 from onefold.stores.sql import statements
 
 CHUNK = 1_500_000
 """Characters of records and receipts that leave together: well below the 16 MB that a server takes."""
 
 _SQL = statements("mariadb")
-_FIELDS = slice(2, 2 + len(Entry._fields))
-_LABEL, _DUE, _NOW = 15, 18, 19
 
 
 class Statement(NamedTuple):
@@ -74,7 +74,7 @@ class MariaPlan:
 
     async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         [rows] = await on_client("execute_many", [_look(keys)])
-        return _found(keys, rows)
+        return found(keys, rows)
 
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         replies: list[Reply] = []
@@ -94,25 +94,12 @@ class MariaPlan:
             writes.insert(0, Statement(_SQL["lock"], [_ids(keys)]))
         asked = [*self._before, *writes, _look(keys, self._looking)]
         replies = await on_client("execute_many", [*asked, *self._after])
-        return _found(keys, replies[len(asked) - 1])
+        return found(keys, replies[len(asked) - 1])
 
     async def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
-        found: list[Found] = []
-        wanted = [state for state in STATES if state in states and (state in OPEN or not due)]
-        if not wanted:
-            return found, None
-        start: list[Any] = json.loads(after) if after else [wanted[0], "", -1.0, ""]
-        for state in wanted[wanted.index(start[0]) :]:
-            place = start[1:] if state == start[0] else ["", -1.0, ""]
-            page = _page(state, scope, due, place, limit - len(found))
-            [rows] = await on_client("execute_many", [page])
-            found += [(Key.stored(row[1].decode(), row[0], row[_LABEL]), _seen(row)) for row in rows]
-            if len(found) == limit:
-                last = rows[-1]
-                return found, json.dumps([state, last[1].decode(), last[_DUE], last[0].hex()])
-        return found, None
+        return await listed(states, due, after, limit, partial(_page, scope, due), bytes.decode)
 
 
 # ----- writing
@@ -167,7 +154,7 @@ def _look(keys: Sequence[Key], looking: str = "") -> Statement:
     return Statement(_SQL["get"] + looking, [_ids(keys)])
 
 
-def _page(state: State, scope: str | None, due: bool, place: list[Any], limit: int) -> Statement:
+def _page(scope: str | None, due: bool, state: State, place: Place, limit: int) -> Statement:
     after_scope, after_due, after_id = place
     if state not in OPEN:
         return Statement(_SQL["walk_done"], (after_id, scope, scope, limit))
@@ -177,13 +164,3 @@ def _page(state: State, scope: str | None, due: bool, place: list[Any], limit: i
         )
     start = (after_scope, after_scope, after_due, after_scope, after_due, after_id)
     return Statement(_SQL["scan_open"], (state, *start, due, limit))
-
-
-def _found(keys: Sequence[Key], rows: Sequence[Row]) -> list[Seen]:
-    found = {row[0]: _seen(row) for row in rows}
-    return [found.get(key.id, NOTHING) for key in keys]
-
-
-def _seen(row: Row) -> Seen:
-    entry = Entry._make(row[_FIELDS])
-    return Seen(entry, max(row[_NOW] - entry.written, 0.0))

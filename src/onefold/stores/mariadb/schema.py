@@ -5,10 +5,11 @@ Forward only. Whoever may not create leaves the database as it is.
 
 from __future__ import annotations
 
-from onefold.core.errors import Locked, Misconfigured
+from onefold.core.errors import Locked
 from onefold.stores.mariadb.plan import COMMIT, Statement
 from onefold.stores.shells import on_client
 from onefold.stores.sql import migrations, statements
+from onefold.stores.versions import refuse_other
 
 LOCK_SECONDS = 5
 """How long a row is waited for that another transaction is writing, where no shorter setting says."""
@@ -48,14 +49,7 @@ async def prepare(create: bool, name: str) -> None:
     version = await schema_version()
     if version < len(_SCRIPTS) and create:
         version = await _migrate(name)
-    if version > len(_SCRIPTS):
-        raise Misconfigured(
-            f"{name} was written by a newer Onefold (schema {version}, this one knows {len(_SCRIPTS)}): "
-            "upgrade with `pip install -U onefold`"
-        )
-    if version < len(_SCRIPTS):
-        found = f"an older ledger (schema {version} of {len(_SCRIPTS)})" if version else "no ledger in it"
-        raise Misconfigured(f"{name} has {found}: a worker makes it when it first uses the store")
+    refuse_other(name, version, len(_SCRIPTS))
 
 
 async def schema_version() -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.stores.mongodb.documents import ENTRIES, OPEN_INDEX
 from onefold.stores.shells import on_client
+from onefold.stores.versions import refuse_newer, refuse_other
 
 META = "onefold_meta"
 VERSION = 1
@@ -39,13 +40,9 @@ async def prepare(create: bool, name: str) -> None:
     version = await schema_version()
     if version == VERSION:
         return
-    if version > VERSION:
-        raise Misconfigured(
-            f"{name} was written by a newer Onefold (schema {version}, this one knows {VERSION}): "
-            "upgrade with `pip install -U onefold`"
-        )
+    refuse_newer(name, version, VERSION)
     if not create:
-        raise Misconfigured(f"{name} has no ledger in it: a worker makes it when it first uses the store")
+        refuse_other(name, version, VERSION)
     await on_client("execute", {"createIndexes": ENTRIES, "indexes": INDEXES})
     await on_client("execute", {"update": META, "updates": [_NOTE]})
 

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from onefold.core.entry import Change, Reply, Seen, State
-from onefold.core.errors import Misconfigured, Unanswered, Unreachable
+from onefold.core.errors import Misconfigured
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import run
+from onefold.stores.callers import NAME, Alchemy, Caller, losing
 from onefold.stores.postgresql.errors import asking, sendable
 from onefold.stores.postgresql.plan import PostgresPlan, Statement
 from onefold.stores.postgresql.schema import PATIENT_LOCKS, prepare
 from onefold.stores.shells import Blocking, Clients, Row
-
-NAME = "the joined database"
-_LOST = f"the connection to {NAME} is lost, and its transaction with it: roll back and start again"
 
 # The setting is the caller's: it is kept beside, and put back.
 _BEFORE = (
@@ -44,16 +42,6 @@ _UNDO = (Statement("ROLLBACK TO onefold_write"), Statement("RELEASE onefold_writ
 Connection = psycopg.Connection[Any]
 
 
-class Caller(Protocol):
-    """A connection of the caller's, by whatever library."""
-
-    def driver(self) -> Connection:
-        """Return the driver's connection, inside a transaction that the library knows of."""
-
-    def lose(self) -> None:
-        """Let the library know that the connection is lost."""
-
-
 class JoinedLink:
     """A caller's connection: statements leave in one pipeline, in the caller's transaction."""
 
@@ -61,24 +49,20 @@ class JoinedLink:
         self._caller = caller
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        connection = self._caller.driver()
+        connection: Connection = self._caller.driver()
         if connection.autocommit and self.status == TransactionStatus.IDLE:
             raise Misconfigured(
                 "a ledger joins a transaction, and this connection is in autocommit mode outside of one: "
                 "turn it off, or call inside `with connection.transaction():`"
             )
         sendable(statements)
-        try:
-            with asking(NAME):
-                return _executed(connection, statements)
-        except Unanswered as error:
-            self._caller.lose()
-            # Nothing is unknown here: what was not committed ends with its connection.
-            raise Unreachable(_LOST) from error
+        with losing(self._caller), asking(NAME):
+            return _executed(connection, statements)
 
     @property
     def status(self) -> TransactionStatus:
-        return self._caller.driver().info.transaction_status
+        connection: Connection = self._caller.driver()
+        return connection.info.transaction_status
 
     def close(self) -> None:
         """Nothing to let go of: the connection is the caller's."""
@@ -125,22 +109,6 @@ class _Psycopg:
         """Nothing to do: the connection knows."""
 
 
-class _Alchemy:
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def driver(self) -> Connection:
-        if self._connection.invalidated:
-            raise Unreachable(_LOST)
-        if not self._connection.in_transaction():
-            self._connection.begin()  # or its commit would find nothing to commit
-        own: Connection = self._connection.connection.driver_connection
-        return own
-
-    def lose(self) -> None:
-        self._connection.invalidate()
-
-
 def adapt(connection: Any) -> Caller:
     """Give a caller's connection one face."""
     if isinstance(connection, psycopg.Connection):
@@ -155,7 +123,7 @@ def adapt(connection: Any) -> Caller:
             "a ledger joins SQLAlchemy connections to PostgreSQL through psycopg, and this one "
             f"uses {connection.dialect.driver}: write postgresql+psycopg:// in the engine's URL"
         )
-    return _Alchemy(connection)
+    return Alchemy(connection)
 
 
 class JoinedStore(Blocking):

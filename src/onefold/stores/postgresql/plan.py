@@ -6,22 +6,21 @@ follows it, in the same pipeline. The server's clock sets versions and times. No
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from onefold.core.entry import NOTHING, OPEN, STATES, UNKNOWN, Change, Entry, Reply, Seen, State
+from onefold.core.entry import OPEN, UNKNOWN, Change, Reply, Seen, State
 from onefold.core.errors import Unanswered
 from onefold.core.flow import Found
 from onefold.core.key import Key
-from onefold.stores.shells import Row, on_client
+from onefold.stores.rows import Place, found, listed
+from onefold.stores.shells import on_client
 from onefold.stores.sql import statements
 
 T = TypeVar("T")
 
 _SQL = statements("postgresql")
-_FIELDS = slice(2, 2 + len(Entry._fields))
-_DUE, _NOW = 18, 19
 
 
 class Statement(NamedTuple):
@@ -43,7 +42,7 @@ class PostgresPlan:
 
     async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         [rows] = await on_client("execute_many", [_look(keys)])
-        return _found(keys, rows)
+        return found(keys, rows)
 
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         keys = [change.key for change in changes]
@@ -52,25 +51,12 @@ class PostgresPlan:
             replies = await on_client("execute_many", [*asked, *self._after])
         except Unanswered:
             return [UNKNOWN] * len(changes)
-        return _found(keys, replies[len(asked) - 1])
+        return found(keys, replies[len(asked) - 1])
 
     async def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
-        found: list[Found] = []
-        wanted = [state for state in STATES if state in states and (state in OPEN or not due)]
-        if not wanted:
-            return found, None
-        start: list[Any] = json.loads(after) if after else [wanted[0], "", -1.0, ""]
-        for state in wanted[wanted.index(start[0]) :]:
-            place = start[1:] if state == start[0] else ["", -1.0, ""]
-            page = _page(state, scope, due, place, limit - len(found))
-            [rows] = await on_client("execute_many", [page])
-            found += [(Key.stored(row[1], row[0], row[15]), _seen(row)) for row in rows]
-            if len(found) == limit:
-                last = rows[-1]
-                return found, json.dumps([state, last[1], last[_DUE], last[0].hex()])
-        return found, None
+        return await listed(states, due, after, limit, partial(_page, scope, due), str)
 
 
 def _writes(changes: Sequence[Change]) -> list[Statement]:
@@ -157,20 +143,10 @@ def _look(keys: Sequence[Key]) -> Statement:
     return Statement(_SQL["get"], [_ids(keys)])
 
 
-def _page(state: State, scope: str | None, due: bool, place: list[Any], limit: int) -> Statement:
+def _page(scope: str | None, due: bool, state: State, place: Place, limit: int) -> Statement:
     after_scope, after_due, after_id = place[0], place[1], bytes.fromhex(place[2])
     if state not in OPEN:
         return Statement(_SQL["walk_done"], (after_id, scope, scope, limit))
     if scope is None:
         return Statement(_SQL["scan_open"], (state, after_scope, after_due, after_id, due, limit))
     return Statement(_SQL["scan_open_in_scope"], (state, scope, after_due, after_id, due, limit))
-
-
-def _found(keys: Sequence[Key], rows: Sequence[Row]) -> list[Seen]:
-    found = {row[0]: _seen(row) for row in rows}
-    return [found.get(key.id, NOTHING) for key in keys]
-
-
-def _seen(row: Row) -> Seen:
-    entry = Entry._make(row[_FIELDS])
-    return Seen(entry, max(row[_NOW] - entry.written, 0.0))

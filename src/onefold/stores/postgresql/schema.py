@@ -5,10 +5,10 @@ Forward only. Whoever may not create leaves the database as it is.
 
 from __future__ import annotations
 
-from onefold.core.errors import Misconfigured
 from onefold.stores.postgresql.plan import Statement
 from onefold.stores.shells import on_client
 from onefold.stores.sql import migrations
+from onefold.stores.versions import refuse_other
 
 LOCK = 0x6F6E65666F6C64
 """The advisory lock that migrations take, so that two of them do not meet."""
@@ -55,14 +55,7 @@ async def prepare(create: bool, name: str, joined: bool = False) -> bool:
         return True
     if version < len(_SCRIPTS) and create:
         version = await _migrate(joined)
-    if version > len(_SCRIPTS):
-        raise Misconfigured(
-            f"{name} was written by a newer Onefold (schema {version}, this one knows {len(_SCRIPTS)}): "
-            "upgrade with `pip install -U onefold`"
-        )
-    if version < len(_SCRIPTS):
-        found = f"an older ledger (schema {version} of {len(_SCRIPTS)})" if version else "no ledger in it"
-        raise Misconfigured(f"{name} has {found}: a worker makes it when it first uses the store")
+    refuse_other(name, version, len(_SCRIPTS))
     return False
 
 

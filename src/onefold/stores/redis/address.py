@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from onefold.core.errors import Misconfigured
+from onefold.stores.timeouts import timeout
 
 PREFIX = "onefold"
 PREFIX_LENGTH = 64
@@ -56,8 +57,8 @@ def address(url: str) -> Address:
     if parts.password:
         settings["password"] = unquote(parts.password)
     told = _told(options, secure)
-    timeout = told.pop("timeout", TIMEOUT)
-    settings |= {"socket_timeout": timeout, "socket_connect_timeout": timeout / 2}
+    seconds = told.pop("timeout", TIMEOUT)
+    settings |= {"socket_timeout": seconds, "socket_connect_timeout": seconds / 2}
     prefix = told.pop("prefix", PREFIX)
     return Address(f"redis at {host}:{port}/{database}", prefix, secure, settings | told)
 
@@ -72,7 +73,7 @@ def _database(parts: SplitResult) -> int:
 
 
 def _told(options: list[tuple[str, str]], secure: bool) -> dict[str, Any]:
-    known: dict[str, Callable[[str], Any]] = {"prefix": _prefix, "timeout": _timeout}
+    known: dict[str, Callable[[str], Any]] = {"prefix": _prefix, "timeout": timeout}
     if secure:
         known |= dict.fromkeys(_SECURE, str)
     if strange := next((name for name, _ in options if name not in known), None):
@@ -89,13 +90,3 @@ def _prefix(value: str) -> str:
             f"1 to {PREFIX_LENGTH} printable characters without braces can"
         )
     return value
-
-
-def _timeout(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0.01 <= seconds <= 3600:
-        raise Misconfigured(f"timeout={value!r:.40} is no time to wait: write seconds, from 0.01 to 3600")
-    return seconds

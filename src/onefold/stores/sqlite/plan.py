@@ -13,6 +13,7 @@ from onefold.core.errors import Misconfigured
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.sql import migrations, statements
+from onefold.stores.versions import refuse_newer
 
 Row = tuple[Any, ...]
 
@@ -109,11 +110,7 @@ def migrate(client: Client, name: str) -> None:
     """Bring the tables to this version, inside a transaction that the caller has begun."""
     known = migrations("sqlite")
     version = schema_version(client)
-    if version > len(known):
-        raise Misconfigured(
-            f"{name} was written by a newer Onefold (schema {version}, this one knows {len(known)}): "
-            "upgrade with `pip install -U onefold`"
-        )
+    refuse_newer(name, version, len(known))
     for script in known[version:]:
         for statement in script:
             client.rows(statement)
