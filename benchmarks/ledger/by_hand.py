@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
@@ -110,6 +111,32 @@ class ByHand:
 
     def close(self) -> None:
         self.connection.close()
+
+
+class Crowd:
+    """Many threads with a connection each to one file, as workers have that know nothing of each other."""
+
+    def __init__(self, path: Path, synchronous: str, number: int) -> None:
+        self._hands = [ByHand(path, synchronous) for _ in range(number)]
+        for hand in self._hands:
+            hand.connection.set_busy_timeout(60_000)
+
+    @property
+    def durability(self) -> str:
+        return self._hands[0].durability
+
+    def claims(self, keys: Sequence[str]) -> int:
+        """Claim keys side by side with a commit each; return how many were won."""
+        number = len(self._hands)
+        with ThreadPoolExecutor(number) as threads:
+            parts = threads.map(
+                ByHand.claims_one_by_one, self._hands, (keys[at::number] for at in range(number))
+            )
+            return sum(parts)
+
+    def close(self) -> None:
+        for hand in self._hands:
+            hand.close()
 
 
 def _make_tables(path: Path) -> None:

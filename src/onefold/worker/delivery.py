@@ -73,6 +73,7 @@ class Delivery:
         self._ports = ports
         self._heart = heart
         self._room = anyio.Semaphore(at_once)
+        self._turn = asyncio.Lock()
         self._timeout = seconds(timeout, f"timeout of pipeline {name}")
         self._effect: Effect = sink.effect
         self._window: float | None = getattr(sink, "window", None)
@@ -140,11 +141,13 @@ class Delivery:
         crew = Crew()
         async with self._ends(crew, held, fates) as ends, crew:
             while waiting and trouble is None:
-                taken = await self._in_turn(waiting)
-                try:
-                    started = await self._started(taken, age, held, fates)
-                except OnefoldError as error:  # what has started is let come to its end
-                    trouble, started = error, []
+                # One claims at a time: room that is left meanwhile is then claimed for together.
+                async with self._turn:
+                    taken = await self._in_turn(waiting)
+                    try:
+                        started = await self._started(taken, age, held, fates)
+                    except OnefoldError as error:  # what has started is let come to its end
+                        trouble, started = error, []
                 crew.share(started, lambda one: self._acted([one], ends))
         if trouble is not None:
             raise trouble

@@ -191,8 +191,8 @@ class Reader:
         """Sort a page: what is fresh is delivered, what was seen in this run is only accounted for."""
         places: list[tuple[Any, bytes | None]] = []
         fresh: list[tuple[Key, Record]] = []
+        self.tally.add("seen", self.name, len(records))
         for record in records:
-            self.tally.add("seen", self.name)
             key = self._acting.key(record)
             if key is None:
                 self.tally.add("filtered", self.name)
