@@ -70,7 +70,7 @@ ON_DISK = "worker on SQLite"
 PROTOCOL = "the protocol alone, in memory"
 PAGE = 200
 RECORDS = 10
-"""Batches of records in a run: enough that the start and end of a worker, a tenth of a second, hardly count."""
+"""Batches of records in a run: enough that a worker's start and end, a tenth of a second, hardly count."""
 
 
 def on_disk(folder: Path, effect: Effect) -> Stages:
