@@ -175,7 +175,7 @@ def test_a_keyed_effect_remembers_when_it_first_began():
 
 
 @pytest.mark.parametrize(
-    ("stored", "alone", "expected"),
+    ("stored", "takes_suspects", "expected"),
     [
         (HELD._replace(attempt=1), False, ("held", None, "bob", 2, 40)),
         (HELD._replace(attempt=2), True, ("held", None, "bob", 3, 40)),
@@ -184,8 +184,8 @@ def test_a_keyed_effect_remembers_when_it_first_began():
         (HELD._replace(attempt=3), False, ("parked", "failed", "ann", 3, 40)),
     ],
 )
-def test_what_died_with_half_of_its_attempts_is_taken_over_only_alone(stored, alone, expected):
-    answer = claims.claim(bid(alone=alone), seen(stored, 60))
+def test_what_died_with_half_of_its_attempts_is_taken_over_only_alone(stored, takes_suspects, expected):
+    answer = claims.claim(bid(takes_suspects=takes_suspects), seen(stored, 60))
 
     assert (answer.state if isinstance(answer, Answer) else written(answer)) == expected
 

@@ -33,8 +33,8 @@ class Bid(NamedTuple):
     fingerprint: str | None = None
     source: str = ""
     body: str | None = None
-    alone: bool = True
-    """Nothing else is claimed with it: should its effect kill the worker, it is known which one did."""
+    takes_suspects: bool = True
+    """Take over also what may have killed its holders; who can try it alone elsewhere leaves it to that."""
 
 
 class Hold(NamedTuple):
@@ -153,7 +153,7 @@ def _again(bid: Bid, entry: Entry, now: float) -> Change | Answer:
         return _park(bid.key, entry, "in-doubt", entry.version)
     if entry.attempt >= bid.terms.attempts:
         return _park(bid.key, entry, "failed", entry.version)
-    if not bid.alone and is_suspect(entry, bid.terms):
+    if not bid.takes_suspects and is_suspect(entry, bid.terms):
         return Answer("busy", entry)
     return _take(bid, entry.version, entry.attempt, entry)
 
