@@ -11,6 +11,7 @@ import pytest
 from onefold import Key, Ledger
 from onefold.cli.codes import MEANING, Code
 from onefold.cli.reference import pages, reference
+from onefold.core.documents import named, save
 from onefold.core.tiles import Series
 from onefold.drive import Ports, run
 from onefold.stores.sqlite import SqliteStore
@@ -42,6 +43,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put = ["settings", "put", "whales.subscribers", "subscribers.json", "--by", "ann"]
     subprocess.run(command(*put), cwd=folder, check=True, capture_output=True)
     store = SqliteStore(folder / "onefold.db")
+    gap = {
+        "pipeline": "prices",
+        "source": "feed",
+        "since": 3,
+        "until": 5,
+        "reason": "it reaches back no further",
+    }
+    run(save(named("gaps", "prices", "feed", "5"), "t", lambda stands: gap), Ports(store))
     run(note(Noted(Series("bars", "EURUSD", 3600), 0, 86400, 60)), Ports(store))
     store.close()
     return folder
@@ -56,7 +65,7 @@ def test_the_example_of_every_command_works(here: Path, shop: Path, path: str):
     book.close()
     [example] = examples(PAGES[path])
 
-    asks = path in ("onefold resolve", "onefold retry", "onefold cursors set", "onefold settings put")
+    asks = path.split()[-1] in ("resolve", "retry", "set", "close", "put")
     result = process(*shlex.split(example)[1:], *(["-y"] if asks else []))
 
     assert result.returncode in (Code.FINE, Code.PERSON), result.stdout + result.stderr

@@ -63,20 +63,53 @@ def test_cursors_tell_how_far_every_source_was_read(shop: Path, cli: Cli):
     assert "prices    feed     9" in cli("cursors").stdout
 
 
-def test_a_gap_is_shown_beside_its_cursor(shop: Path, cli: Cli):
-    gap = {
-        "pipeline": "prices",
-        "source": "feed",
-        "since": 3,
-        "until": 5,
-        "reason": "it reaches back no further",
-    }
-    in_store(save(named("gaps", "prices", "feed", "5"), "t", lambda stands: gap))
+GAP = {"pipeline": "prices", "source": "feed", "since": 3, "until": 5, "reason": "it reaches back no further"}
 
-    assert cli.lines("cursors")[0]["gaps"] == [gap]
+
+def leave_a_gap() -> None:
+    in_store(save(named("gaps", "prices", "feed", "5"), "t", lambda stands: GAP))
+
+
+def test_a_gap_is_shown_beside_its_cursor(shop: Path, cli: Cli):
+    leave_a_gap()
+
+    assert cli.lines("cursors")[0]["gaps"] == [GAP]
     assert "gap, 3 to 5 could not be read: it reaches back no further" in cli("cursors").stderr
     assert cli.json("status")["pipelines"]["prices"]["gaps"] == 1
     assert "1 stretch could not be read" in cli("status").stderr
+
+
+def test_a_gap_that_a_person_closes_is_counted_no_more_and_says_who_did_it_and_why(shop: Path, cli: Cli):
+    leave_a_gap()
+    words = ("cursors", "close", "prices", "feed", "5", "--reason", "replayed", "--by", "ann", "-y")
+
+    closed, again = cli(*words, "--json"), cli(*words)
+
+    assert json.loads(closed.stdout) == {**GAP, "closed_by": "ann", "closed_because": "replayed"}
+    assert (closed.exit_code, again.exit_code) == (Code.FINE, Code.FAILED)
+    assert "somebody closed it" in again.stderr
+    assert cli.lines("cursors")[0]["gaps"] == []
+    assert cli.json("status")["pipelines"]["prices"]["gaps"] == 0
+    [act] = in_store(acts(named("gaps", "prices", "feed", "5")))
+    assert (act["act"], act["by"], act["reason"]) == ("close", "ann", "replayed")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["prices", "feed", "6", "--reason", "x", "-y"], Code.FAILED, "its gaps end at 5"),
+        (["prices", "fed", "5", "--reason", "x", "-y"], Code.FAILED, "no gap of prices/fed ends at 5"),
+        (["prices", "feed", "5", "-y"], Code.USAGE, "--reason"),
+        (["prices", "feed", "5", "--reason", "x"], Code.USAGE, "nobody can be asked"),
+    ],
+)
+def test_a_gap_that_cannot_be_closed_stays(shop: Path, cli: Cli, words: list[str], code: Code, said: str):
+    leave_a_gap()
+    result = cli("cursors", "close", *words)
+
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert cli.lines("cursors")[0]["gaps"] == [GAP]
 
 
 def test_a_cursor_that_is_moved_back_is_read_again_without_a_second_effect(shop: Path, cli: Cli):

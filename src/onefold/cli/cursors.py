@@ -1,4 +1,4 @@
-"""`onefold cursors`: how far every source was read, and an operator's way to move one."""
+"""`onefold cursors`: how far every source was read, and an operator's way to move one or to close a gap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onefold.cli.problems import Facts, Problem
 from onefold.cli.talk import agreed, data, emit, operator, say
 from onefold.cli.text import cut, table
 from onefold.core.story import moment, span
-from onefold.worker.operating import Move, cursor, cursors, forward, gaps, move
+from onefold.worker.operating import Closing, Move, close, cursor, cursors, forward, gaps, move
 from onefold.worker.progress import position
 
 HEAD = ("pipeline", "source", "at", "lag", "status", "last run", "by")
@@ -26,15 +26,16 @@ ERROR_SHOWN = 200
 
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
 
-COMMANDS = {"set": "onefold.cli.cursors:set_"}
+COMMANDS = {"set": "onefold.cli.cursors:set_", "close": "onefold.cli.cursors:close_"}
 
 
 @click.group("cursors", cls=Group, late=COMMANDS, invoke_without_command=True)
 @click.pass_context
 def cursors_(context: click.Context) -> int:
-    """Show how far every source was read, or move a cursor.
+    """Show how far every source was read, move a cursor, or close a gap.
 
-    With --json one object per line. Stretches that could not be read are listed as gaps.
+    With --json one object per line. Stretches that could not be read are listed as gaps, until a person
+    closes them.
 
     \b
     Example:
@@ -73,6 +74,10 @@ def _print(found: list[dict[str, Any]], missing: list[dict[str, Any]]) -> None:
     for gap in missing:
         said = f"{gap.get('since')} to {gap.get('until')} could not be read: {gap.get('reason')}"
         say(f"{gap.get('pipeline')}/{gap.get('source')}: gap, {said}")
+    if missing:
+        say(
+            "What lay in a gap and came another way: onefold cursors close PIPELINE SOURCE UNTIL --reason TEXT"
+        )
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -130,6 +135,50 @@ def set_(pipeline: str, source: str, place: str, skip: bool, by: str | None) -> 
     else:
         data(f"{pipeline}/{source} is read again from {place}")
     return Code.FINE
+
+
+# ----- closing a gap
+
+
+@click.command("close", cls=Command)
+@click.argument("pipeline")
+@click.argument("source")
+@click.argument("until")
+@click.option(
+    "--reason", metavar="TEXT", required=True, help="Where its records came from, or why they need not."
+)
+@click.option("--by", metavar="NAME", help="Who decides; else the login name.")
+def close_(pipeline: str, source: str, until: str, reason: str, by: str | None) -> int:
+    """Close a gap, so that it is no longer counted as unread.
+
+    UNTIL is where the gap ends, as `onefold cursors` shows it. Close one when its records came another way,
+    as by a replay of an archive under the same keys, or when nobody wants them. No cursor moves.
+
+    \b
+    Example:
+        onefold cursors close prices feed 5 --reason "replayed from the archive"
+    """
+    options, who = asked(), operator(by)
+    with opened(options) as store:
+        if not agreed(options, f"Close the gap of {pipeline}/{source} that ends at {until}?"):
+            return Code.FAILED
+        wanted = Closing(pipeline, source, until, reason, who)
+        closed = store.run(close(wanted, token_hex(16)), "whether the gap was closed is not known")
+        missing = [] if closed else store.run(gaps())
+    if closed is None:
+        raise _no_gap(wanted, missing)
+    if options.json:
+        emit({name: value for name, value in closed.items() if name != "set"})
+    else:
+        data(f"the gap of {pipeline}/{source} from {closed.get('since')} to {until} is closed")
+    return Code.FINE
+
+
+def _no_gap(wanted: Closing, missing: list[dict[str, Any]]) -> Problem:
+    own = [str(gap.get("until")) for gap in missing if _name(gap) == (wanted.pipeline, wanted.source)]
+    reason = f"its gaps end at {', '.join(own)}" if own else "it has none, or somebody closed it"
+    what = f"no gap of {wanted.pipeline}/{wanted.source} ends at {wanted.until}"
+    return Problem(Code.FAILED, Facts(what, reason, steps=("onefold cursors",)))
 
 
 def _place(written: str) -> float | int | None:

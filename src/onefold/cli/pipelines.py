@@ -14,6 +14,7 @@ from onefold.cli.sources import status_of
 from onefold.cli.text import counted
 from onefold.core.documents import listed
 from onefold.core.story import span
+from onefold.worker import operating
 
 HEAD = ("pipeline", "sources", "behind", "seen", "done", "twice", "gaps")
 
@@ -35,8 +36,7 @@ class PipelineLine(NamedTuple):
 def read_pipelines(store: Opened) -> list[PipelineLine]:
     """Read what workers wrote about their pipelines."""
     sources = [one.value for _, one in store.run(listed("sources"))]
-    gaps = [one.value for _, one in store.run(listed("gaps"))]
-    return pipelines(sources, gaps, time.time())
+    return pipelines(sources, store.run(operating.gaps()), time.time())
 
 
 def pipelines(

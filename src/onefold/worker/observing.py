@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
-from onefold.core.documents import listed
 from onefold.core.entry import OPEN
 from onefold.core.errors import OnefoldError
 from onefold.core.flow import scan
@@ -22,6 +21,7 @@ from onefold.core.tiles import covered
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.alarms import Alarms, Limits, Measured, sentence
 from onefold.worker.coverage import Noted, known, open_tiles
+from onefold.worker.operating import gaps
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.reading import Reader
 from onefold.worker.report import Teller
@@ -124,8 +124,7 @@ class Observation:
         try:
             for pipeline in self.worker.pipelines:
                 self.waiting[pipeline.name] = await arun(_waiting(pipeline.name), ports)
-            gaps = await arun(listed("gaps"), ports)
-            self.gaps = Counter(one.value.get("pipeline", "") for _, one in gaps)
+            self.gaps = Counter(gap.get("pipeline", "") for gap in await arun(gaps(), ports))
         except OnefoldError as error:
             log.debug("what waits could not be counted: %s", error)
 

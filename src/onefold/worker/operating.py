@@ -1,7 +1,7 @@
-"""What operators do to cursors, as flows: read them, move one. Every move is noted before it is done.
+"""What operators do to cursors and gaps, as flows: read them, move a cursor, close a gap.
 
-Going back is safe, because the ledger knows what was done. Going forward passes over what was never read, so
-it leaves a gap where people look.
+Every act is noted before it is done. Going back is safe, because the ledger knows what was done. Going
+forward passes over what was never read, so it leaves a gap where people look.
 """
 
 from __future__ import annotations
@@ -24,14 +24,44 @@ class Move(NamedTuple):
     generation: int
 
 
+class Closing(NamedTuple):
+    """An operator's word that what lay in a gap came another way, or is not wanted."""
+
+    pipeline: str
+    source: str
+    until: str
+    reason: str
+    by: str
+
+
 async def cursors() -> list[dict[str, Any]]:
     """Read all cursors."""
     return [one.value for _, one in await listed("cursors")]
 
 
 async def gaps() -> list[dict[str, Any]]:
-    """Read all stretches that could not be read."""
-    return [one.value for _, one in await listed("gaps")]
+    """Read all stretches that could not be read, and that nobody has closed."""
+    return [one.value for _, one in await listed("gaps") if not _is_closed(one.value)]
+
+
+def _is_closed(gap: dict[str, Any]) -> bool:
+    return "closed_by" in gap
+
+
+async def close(wanted: Closing, token: str) -> dict[str, Any] | None:
+    """Close a gap, and return what stands; None if there is no such gap, or somebody closed it."""
+    key = named("gaps", wanted.pipeline, wanted.source, wanted.until)
+    [found] = await load([key])
+    if found is None or _is_closed(found.value):
+        return None
+    await note(key, {"act": "close", "by": wanted.by, "reason": wanted.reason}, token)
+
+    def change(stands: Any) -> Any:
+        if not stands or _is_closed(stands):
+            return None
+        return {**stands, "closed_by": wanted.by, "closed_because": wanted.reason, "set": token}
+
+    return _own(await save(key, token, change), token)
 
 
 async def cursor(pipeline: str, source: str) -> Document | None:
@@ -62,7 +92,11 @@ async def move(wanted: Move, token: str) -> dict[str, Any] | None:
             return None
         return {**put_back(stands, wanted.at, wanted.by), "set": token}
 
-    document = await save(key, token, change)
+    return _own(await save(key, token, change), token)
+
+
+def _own(document: Document | None, token: str) -> dict[str, Any] | None:
+    """Return what stands, if it is what this act wrote."""
     text: dict[str, Any] | None = document.value if document else None
     return text if text and text.get("set") == token else None
 
