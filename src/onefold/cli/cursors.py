@@ -75,9 +75,7 @@ def _print(found: list[dict[str, Any]], missing: list[dict[str, Any]]) -> None:
         said = f"{gap.get('since')} to {gap.get('until')} could not be read: {gap.get('reason')}"
         say(f"{gap.get('pipeline')}/{gap.get('source')}: gap, {said}")
     if missing:
-        say(
-            "What lay in a gap and came another way: onefold cursors close PIPELINE SOURCE UNTIL --reason TEXT"
-        )
+        say("If its records came another way: onefold cursors close PIPELINE SOURCE UNTIL --reason TEXT")
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
