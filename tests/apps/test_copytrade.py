@@ -202,12 +202,16 @@ def test_a_receipt_that_is_null_at_first_is_waited_for(file):
     assert on.copied() == on.wanted()
 
 
-@pytest.mark.parametrize("how", ["nulls", "behind"])
-def test_a_node_that_is_behind_the_head_is_left_for_another(file, how):
+@pytest.mark.parametrize(
+    ("how", "receipt"),
+    [("nulls", "1s"), ("behind", "1s"), ("behind", "50ms")],
+    ids=["nulls", "behind", "late"],
+)
+def test_a_node_that_is_behind_the_head_is_left_for_another(file, how, receipt):
     with stage(nodes=[{}, {}]) as on:
         for _ in range(5):
             on.chain.mine()
-        one = worker(settings(on, receipt="1s"), file, ("chain",))
+        one = worker(settings(on, receipt=receipt), file, ("chain",))
 
         def fall_behind() -> None:
             # Not so far behind that the pool would not pick it.

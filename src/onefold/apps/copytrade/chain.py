@@ -218,7 +218,7 @@ class ChainTrades:
         """Read the logs since a block; a node that finds a stretch too long is asked for half of it."""
         # Whoever trades moves shares, so what moved money alone need not be asked for.
         asked = self._filters[:3]
-        head = await self._rpc.head()
+        head = await self._rpc.head(self.head)
         since = head - self._how.back if cursor.at is None else int(cursor.at)
         at, span = max(since, 0), self._how.span
         while at <= head:

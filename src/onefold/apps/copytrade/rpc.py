@@ -57,8 +57,12 @@ class Rpc:
         if url is not None:
             await self._nodes.tell(url, reason)
 
-    async def head(self) -> int:
-        """Say how far the node has come."""
+    async def head(self, heard: int = 0) -> int:
+        """Say how far a node has come; one that is behind what was heard of is left for another, once."""
+        found = int(await self.ask("eth_blockNumber"), 16)
+        if found >= heard:
+            return found
+        await self.give_up(f"it has come to block {found}, and {heard} was announced")
         return int(await self.ask("eth_blockNumber"), 16)
 
     async def receipt(self, transaction: str, block: Block, patience: float) -> dict[str, Any]:
@@ -93,7 +97,7 @@ class Rpc:
 
     async def final(self, transaction: str, head: int) -> dict[str, Any] | None:
         """Ask a node that has come as far as `head` for a receipt, whose absence can be believed."""
-        if await self.head() < head:
+        if await self.head(head) < head:
             raise NodeError(f"the node is behind block {head}: what it does not show may exist")
         found = await self.ask("eth_getTransactionReceipt", transaction)
         return found if isinstance(found, dict) else None
