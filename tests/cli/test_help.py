@@ -56,8 +56,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+LONG = {"onefold demo"}
+"""What takes half a minute; its own tests run a shorter one every day."""
+
+
 @pytest.mark.store("sqlite")
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=pytest.mark.slow if path in LONG else ()) for path in PAGES]
+)
 def test_the_example_of_every_command_works(here: Path, shop: Path, path: str):
     shutil.copytree(shop, here, dirs_exist_ok=True)
     book = ledger()

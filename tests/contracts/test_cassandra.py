@@ -60,6 +60,7 @@ class OnCassandra(StoreContract):
         self.tables = tables
 
 
+@pytest.mark.slow  # every day awaited, as workers use it
 class TestCassandra(OnCassandra):
     name = "cassandra"
 

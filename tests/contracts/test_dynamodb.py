@@ -99,6 +99,7 @@ class OnDynamodb(StoreContract):
         self.table = table
 
 
+@pytest.mark.slow  # every day awaited, as workers use it
 class TestDynamodb(OnDynamodb):
     name = "dynamodb"
 

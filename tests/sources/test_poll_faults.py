@@ -22,7 +22,16 @@ from onefold.worlds.feed import Feed, trades
 from onefold.worlds.site import Request, Response, Site
 from tests.sources.reading import acted, exist, gaps, polled, read_all
 
-SEEDS = pytest.mark.parametrize("seed", range(20), ids=[f"seed{seed}" for seed in range(20)])
+EVERYDAY = 8
+"""How many seeds of each lie run every day; the rest is for `--slow`."""
+
+SEEDS = pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, id=f"seed{seed}", marks=[] if seed < EVERYDAY else pytest.mark.slow)
+        for seed in range(20)
+    ],
+)
 WAYS = {"offset": Offset(limit=10), "token": Token(), "next": Next()}
 
 Lie = Callable[["Liar", Request], Response]

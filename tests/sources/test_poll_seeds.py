@@ -29,7 +29,7 @@ from tests.sources.reading import TERMS, acted, exist, gaps, parked, pipeline, p
 LATENESS = 60
 PATHS = count()
 
-EVERYDAY = 30
+EVERYDAY = 15
 """How many seeds of each fault run every day; the rest is for `--slow`."""
 
 

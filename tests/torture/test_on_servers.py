@@ -60,6 +60,7 @@ def with_its_own_server(store: str, request: pytest.FixtureRequest, tmp_path: Pa
     return run
 
 
+@every_day_on("postgresql", "redis", "mongodb", "dynamodb")
 @pytest.mark.parametrize("count", ["15", pytest.param("500", marks=[slow, many_seconds])])
 def test_what_a_ledger_tells_is_what_the_server_has(count: str, tortured: Tortured):
     ended = tortured("reply-loss", "--count", count)
@@ -79,6 +80,7 @@ def test_a_client_that_takes_unknown_for_an_answer_is_found(plant: str, tortured
     assert ended.number("misclassified") > 0
 
 
+@every_day_on("postgresql", "redis", "dynamodb")
 @pytest.mark.parametrize(
     "effect", ["one-shot", *(pytest.param(one, marks=slow) for one in ("joined", "keyed"))]
 )

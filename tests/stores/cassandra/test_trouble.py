@@ -87,6 +87,7 @@ def test_a_server_that_is_not_there_is_told_awaited():
 
 
 @restarting
+@pytest.mark.slow  # such a server needs half a minute to come back
 def test_a_server_that_comes_back_is_used_again_and_knows_what_it_acknowledged(own, place):
     with closing(connect(place)) as store:
         kept = [stored(reply) for reply in store.swap(claims(keys(20)))]
