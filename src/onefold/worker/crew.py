@@ -34,7 +34,8 @@ class Crew:
     def share(self, work: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
         """Begin to act on each, side by side and in their order.
 
-        What is done without waiting is done in one task: to start one for each would cost more than it does.
+        What is done without waiting is done in one task, and so in one context: to start one for each would
+        cost more than it does.
         """
         queue = deque(work)
         if queue:
