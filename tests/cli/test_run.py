@@ -205,12 +205,12 @@ def test_a_running_worker_follows_a_setting_that_is_put(
 def test_a_running_worker_follows_a_cursor_that_is_moved(shop: Path, working: list[Working], cli: Cli):
     worker = start(working, shop, "prices:polls")
     worker.until(lambda: len(outside(shop)) == 10)
-    worker.until(lambda: cli.lines("cursors")[0]["at"] == 9)
+    worker.until(lambda: [one["at"] for one in cli.lines("cursors")] == [9])
 
     assert cli("cursors", "set", "prices", "feed", "start", "-y").exit_code == Code.FINE
     feed(shop, {"id": "late", "at": 3})
     worker.until(lambda: outside(shop)["late"] == 1)
-    worker.until(lambda: cli.lines("cursors")[0]["at"] == 9)
+    worker.until(lambda: [one["at"] for one in cli.lines("cursors")] == [9])
     worker.signal(signal.SIGTERM)
 
     assert worker.end()[0] == Code.FINE

@@ -28,6 +28,8 @@ SILENCE = 2.0
 """Seconds after which a claim that is as it was belongs to a dead worker: a living one renews it sooner."""
 DRAIN = 25.0
 """Seconds without progress, after the last kill and in truthful worlds, after which what is left is lost."""
+DRAIN_WITH_A_BUG = 5.0
+"""The same where a bug was planted: what it loses does not come."""
 DRAIN_AT_MOST = 120.0
 """Seconds after which it is lost even if there is progress: a slow machine is no loss, an endless one is."""
 
@@ -266,8 +268,9 @@ class Demo:
     def _drain(self) -> None:
         """Let the workers finish what is left, for as long as it becomes less."""
         began = moved = time.monotonic()
+        patience = DRAIN if self._plant is None else DRAIN_WITH_A_BUG
         left = self._left()
-        while left and time.monotonic() < min(moved + DRAIN, began + DRAIN_AT_MOST):
+        while left and time.monotonic() < min(moved + patience, began + DRAIN_AT_MOST):
             self._look(1.0)
             time.sleep(0.5)
             before, left = left, self._left()
