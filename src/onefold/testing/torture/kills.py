@@ -27,8 +27,8 @@ from onefold.testing.torture.worker import SCOPE, Errand, Site, number_of, work
 HITS = 10
 """How often each crash point is to be hit, if there are kills enough."""
 
-TRIES = 5
-"""Workers sent to one point in a row without dying there, before it is given up."""
+TRIES = 20
+"""Workers sent to one point in a row without dying there, before it is given up; a busy machine misses."""
 
 FAILURES = 5
 """Workers that may fail before the run is broken off."""
