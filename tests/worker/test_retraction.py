@@ -84,6 +84,24 @@ def test_a_retraction_waits_for_an_original_that_has_to_be_read_again():
     assert back.happened["fork-1", ""] == 1
 
 
+def test_a_retraction_that_is_shown_first_ends_with_its_attempts_and_its_original_then_stands():
+    memory, awaited = store()
+    far, back = FarSide(), FarSide()
+    feed = Feed([FORK], finite=False)
+
+    def late() -> bool:
+        known = undoing(memory)
+        if known and known.state == "done" and len(feed.records) == 1:
+            feed.records += records(9)
+        return bool(far.happened)
+
+    plan = pipeline(feed, far, undo=Function(back.act), key=lambda record: "r7")
+    run_until(Worker([plan], store=awaited), late)
+
+    assert "never done" in undoing(memory).body
+    assert not back.happened
+
+
 def test_a_retraction_of_what_waits_for_its_retry_uses_no_attempt_up():
     memory, awaited = store()
     far, back = FarSide(), FarSide()
