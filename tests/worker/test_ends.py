@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
+
+from onefold.core.claims import Answer
 from onefold.sinks.function import Function
 from onefold.worker import Worker
 from tests.worker.stage import FarSide, Feed, pipeline, records, store
@@ -39,3 +42,21 @@ def test_sources_and_sinks_are_closed_when_the_worker_ends_even_if_one_cannot_be
     Worker([pipeline(Closing(records(1)), FarSide(), sink=sink)], store=awaited).run()
 
     assert closed == ["source", "sink"]
+
+
+def test_an_effect_that_is_being_cut_off_may_be_told_again_that_its_lease_is_gone():
+    _, awaited = store()
+    told: list[str] = []
+
+    async def act(record: Any, claim: Any) -> None:
+        claim.pulse.hear(Answer("lost"), 0.0)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            claim.pulse.hear(Answer("lost"), 0.0)
+            told.append("again")
+
+    sink = Function(act, effect="idempotent")
+    Worker([pipeline(Feed(records(1)), FarSide(), sink=sink)], store=awaited, once=True).run()
+
+    assert told[0] == "again"

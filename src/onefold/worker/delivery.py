@@ -291,12 +291,12 @@ class Delivery:
 
     async def _put(self, chunk: Sequence[Attempt]) -> Sequence[Any | BaseException]:
         """Let the sink act; what it raises as a whole is the answer to each."""
-        limit = asyncio.timeout(self._timeout)  # a third of what a scope of anyio costs
+        limit = asyncio.timeout(self._timeout)  # half of what a scope of anyio costs
         pulse = chunk[0].pulse if len(chunk) == 1 else None
         try:
             async with limit:
                 if pulse is not None:
-                    pulse.tell = lambda: limit.reschedule(0.0)
+                    pulse.tell = lambda: _cut_off(limit)
                 results = await self.sink.put([(one, one.record) for one in chunk])
                 return _one_each(self.sink, results, len(chunk))
         except asyncio.CancelledError as error:
@@ -400,3 +400,9 @@ def _one_each(sink: Sink, results: Sequence[Any], number: int) -> Sequence[Any]:
             f"{type(sink).__name__}.put answered {len(results)} of {number} items: give one answer for each"
         )
     return results
+
+
+def _cut_off(limit: asyncio.Timeout) -> None:
+    """End what runs under a limit now; what is being cut off already is left to its last words."""
+    if not limit.expired():
+        limit.reschedule(0.0)

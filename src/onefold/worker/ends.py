@@ -17,9 +17,7 @@ End = Callable[[Sequence[Attempt], Sequence[Any]], Awaitable[None]]
 class Ends:
     """What ended and was not said yet."""
 
-    def __init__(
-        self, crew: Crew, end: Callable[[Sequence[Attempt], Sequence[Any]], Awaitable[None]]
-    ) -> None:
+    def __init__(self, crew: Crew, end: End) -> None:
         self._crew = crew
         self._end = end
         self._unsaid: list[tuple[Attempt, Any]] = []
