@@ -15,7 +15,7 @@ import pytest
 
 from onefold.cli.codes import Code
 from tests.cli.shop import Working, begun, feed, open_shop, outside, run_once
-from tests.cli.stage import Cli, process
+from tests.cli.stage import PATIENCE, Cli, process
 
 pytestmark = pytest.mark.store("sqlite")
 
@@ -160,15 +160,18 @@ def test_what_a_killed_worker_left_is_taken_over_and_done_once(shop: Path, worki
 
 def test_a_worker_prints_where_it_answers_and_answers_there(shop: Path, working: list[Working], cli: Cli):
     worker = start(working, shop, "prices:live", "--listen", "0", "--log", "json")
-    worker.until(lambda: '"url"' in worker.log and len(outside(shop)) == 10)
+    worker.until(lambda: '"url"' in worker.log)
     [url] = re.findall(r'"url": "(http://127\.0\.0\.1:\d+)"', worker.log)
 
-    with urllib.request.urlopen(f"{url}/metrics", timeout=20) as answer:
-        metrics = answer.read().decode()
+    def metrics() -> str:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE) as answer:
+            return str(answer.read().decode())
+
+    worker.until(lambda: 'onefold_effects_done_total{pipeline="prices",source="feed"} 10.0' in metrics())
     worker.signal(signal.SIGTERM)
 
     assert worker.end()[0] == Code.FINE
-    assert 'onefold_effects_done_total{pipeline="prices",source="feed"} 10.0' in metrics
+    assert outside(shop) == {one["id"]: 1 for one in RECORDS}
     assert all(json.loads(line)["level"] for line in worker.log.splitlines())
     assert cli.lines("sources")[0]["counts"]["done"] == 10
 
