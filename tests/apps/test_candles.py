@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,12 +20,14 @@ from onefold.apps.candles.transport import Embedded, Message
 from onefold.core.coverage import Span, gaps
 from onefold.core.errors import Unreachable
 from onefold.sinks.bars import BarRow, BarTable, Kept
-from onefold.worlds.bars import KEY
-from onefold.worlds.mischief import Mischief
+from onefold.worlds.bars import KEY, Bars
+from onefold.worlds.mischief import Mischief, Trick
+from onefold.worlds.site import Request, Response
 from tests.apps.candles import (
     DAY,
     EUR,
     MONDAY,
+    NOW,
     TICKER,
     WEEKDAYS,
     all_in,
@@ -37,7 +40,7 @@ from tests.apps.candles import (
     worker,
     world,
 )
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, until, wait_for
 from tests.worker.stage import run_until
 
 STORES = [
@@ -94,17 +97,32 @@ def test_what_is_in_is_not_asked_for_again_and_a_wider_wish_asks_for_the_rest_al
     assert len(stored(wider.bars)) == len(truth(api, Span(earlier.since, WEEKDAYS.until)))
 
 
+class Waiting(Bars):
+    """A service that answers nobody before it is told to."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+        super().__init__(now=lambda: NOW)
+
+    def answer(self, request: Request) -> tuple[Response | None, Trick | None]:
+        self.told.wait(PATIENCE)
+        return super().answer(request)
+
+
 def test_two_workers_share_the_tiles_and_ask_for_none_twice(ledger, tmp_path):
-    with world(mischief=Mischief(1, {"stall": 1.0}, 0.05)) as api:
+    with Waiting() as api:
         month = Span(MONDAY - 28 * DAY, MONDAY)
         api.draw(TICKER, month, missing=0.9)
-        said = settings(api, tmp_path, since="2025-09-08", until="2025-10-06", least=0.01, parallel=2)
+        said = settings(api, tmp_path, since="2025-09-08", until="2025-10-06", least=0.01, parallel=3)
         workers = [worker(said, ledger, once=True) for _ in range(2)]
 
         async def both() -> None:
             async with anyio.create_task_group() as group:
                 for one in workers:
                     group.start_soon(one.arun)
+                # Each claims two pages of three, and no more: whoever begins late finds enough left.
+                await until(lambda: all(one.tallies["candles"].total("won") >= 5 for one in workers))
+                api.told.set()
 
         anyio.run(both)
         for _ in range(5):  # what one left to the other while it was busy
@@ -381,7 +399,7 @@ def test_a_worker_killed_in_the_middle_of_a_tile_loses_nothing_and_stores_nothin
             wait_for(calmly(lambda: all_in(store)))
         finally:
             one.terminate()
-            code = one.wait(30)
+            code = one.wait(PATIENCE)
 
     assert code == 0
     assert stored(bars) == truth(api, WEEKDAYS)
