@@ -24,7 +24,8 @@ from onefold.worlds.polymarket import Polymarket
 from tests.worker.stage import run_until
 
 ALL = Rule(ratio=0.5, max_order=1e9, max_orders=1000, only_held=False)
-QUICK = Terms(lease=2, backoff=(0.05, 0.3), attempts=20)
+QUICK = Terms(lease=60, backoff=(0.05, 0.3), attempts=20)
+"""Nobody dies on this stage; so a lease outlasts whatever holds the machine up, and no attempt is lost."""
 
 
 def fill(leader: int = 0, market: int = 0, **more: Any) -> Fill:
@@ -137,10 +138,10 @@ def worker(said: Settings, store: Any, only: Sequence[str] = ()) -> Worker:
     return Worker([plan], store=store, grace=5, beside=[live.attend])
 
 
-def run(on: Stage, store: Any, only: Sequence[str] = (), seconds: float = 20, **more: Any) -> Worker:
+def run(on: Stage, store: Any, only: Sequence[str] = (), **more: Any) -> Worker:
     """Run a worker until everything is copied that should be."""
     one = worker(settings(on, **more), store, only)
-    run_until(one, on.is_through, seconds)
+    run_until(one, on.is_through)
     return one
 
 

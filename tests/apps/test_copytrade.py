@@ -54,7 +54,7 @@ def test_every_trade_is_copied_once_though_everything_misbehaves_and_the_worker_
         first, rest = on.leaders.draw(1, 12, KINDS), on.leaders.draw(2, 14, KINDS)
         for one in first:
             on.leaders.act(one)
-        run(on, store, seconds=40)
+        run(on, store)
         for one in rest[:4]:
             on.leaders.act(one)  # while nobody looks
         said = worker(settings(on), store)

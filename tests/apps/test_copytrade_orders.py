@@ -19,6 +19,7 @@ from onefold.worlds.matches import MILLION
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.orders import OrderBook
 from tests.apps.copying import ALL, QUICK, deed, entry, fill, is_done, kept, run, settings, stage, worker
+from tests.waiting import PATIENCE
 from tests.worker.stage import run_until, until
 
 STORES = [
@@ -74,17 +75,19 @@ def test_an_order_in_doubt_for_longer_than_its_id_is_remembered_is_found_by_its_
 def test_an_order_that_times_out_is_looked_for_and_never_made_twice():
     order = {"client_id": "a" * 32, "reference": "l/t/a/BUY", "size": "1.00", "price": "0.50"}
     # The book takes the order and answers too late, and too late again when it is looked for.
-    with OrderBook(Mischief(1, {"stall": 1.0}, 1.0)) as book:
+    with OrderBook(Mischief(1, {"stall": 1.0}, 5.0)) as book:
 
         async def twice() -> Placed:
-            exchange = Remote(book.url, None, timeout=0.2)
-            with pytest.raises(NoAnswer):
-                await exchange.place(order)
-            book.mischief.stop()
+            hasty, patient = Remote(book.url, None, timeout=0.5), Remote(book.url, None, timeout=PATIENCE)
             try:
-                return await exchange.place(order)
+                with pytest.raises(NoAnswer):
+                    await hasty.place(order)
+                await until(lambda: len(book.requests) == 2)
+                book.mischief.stop()
+                return await patient.place(order)
             finally:
-                await exchange.aclose()
+                await hasty.aclose()
+                await patient.aclose()
 
         placed = anyio.run(twice)
 

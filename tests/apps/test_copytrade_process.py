@@ -34,8 +34,8 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
 
 
-def wait(condition: Callable[[], bool], seconds: float, folder: Path) -> None:
-    wait_for(condition, seconds, story=lambda: (folder / "log").read_text()[-3000:])
+def wait(condition: Callable[[], bool], folder: Path) -> None:
+    wait_for(condition, story=lambda: (folder / "log").read_text()[-3000:])
 
 
 def kill_on_the_way(on: Stage, folder: Path, kills: int) -> None:
@@ -44,7 +44,7 @@ def kill_on_the_way(on: Stage, folder: Path, kills: int) -> None:
         on.orders.requests.clear()
         running = started(folder)
         try:
-            wait(lambda: bool(on.orders.requests), 30, folder)
+            wait(lambda: bool(on.orders.requests), folder)
         finally:
             running.kill()
             running.wait()
@@ -61,7 +61,7 @@ def test_a_worker_that_is_killed_while_it_orders_copies_every_trade_once(tmp_pat
         on.orders.mischief.stop()
         last = started(tmp_path)
         try:
-            wait(on.is_through, 30, tmp_path)
+            wait(on.is_through, tmp_path)
         finally:
             last.terminate()
             last.wait()
