@@ -129,20 +129,36 @@ def mortal(node: Server) -> Launched:
     return ours(node)
 
 
-def test_what_a_node_mined_before_the_worker_was_back_is_copied_after_a_kill(mortal, chain, on, file):
+def backed_up(mortal: Launched, folder: Path) -> int:
+    """Copy what a node has written, and say how far the copy has come; -1 if it is of half a file."""
+    state = mortal.folder / "state.json"
+    if state.exists():
+        shutil.copy(state, folder)
+    return saved(folder)
+
+
+def die(mortal: Launched, chain: OnChain, folder: Path) -> None:
+    """Kill a node, and start it with a copy: a kill may fall into the writing of its own file."""
+    mortal.kill()
+    shutil.copy(folder / "state.json", mortal.folder)
+    mortal.restart()
+    chain.wait_to_mine()
+
+
+def test_what_a_node_mined_before_the_worker_was_back_is_copied_after_a_kill(
+    mortal, chain, on, file, tmp_path
+):
     one = worker_on(chain, on, file, "chain")
 
-    def die() -> None:
+    def miss() -> None:
         # The worker waits for us meanwhile: what is mined here was streamed to nobody.
-        mortal.kill()
-        mortal.restart()
-        chain.wait_to_mine()
+        die(mortal, chain, tmp_path)
         chain.act(on, deed(fill(chain, market=1)), deed(fill(chain, 1)))
         chain.mine()
 
     script = Script(
         (lambda: one.ready, lambda: chain.act(on, deed(fill(chain)))),
-        (lambda: on.is_through() and saved(mortal.folder) == chain.height, die),
+        (lambda: on.is_through() and backed_up(mortal, tmp_path) == chain.height, miss),
         (lambda: on.is_through() and one.ready, lambda: chain.act(on, deed(fill(chain, 1, market=1)))),
         *[(on.is_through, chain.mine)] * (DEPTH + 1),
         (heard(one, chain), lambda: None),
@@ -158,19 +174,17 @@ def test_what_a_node_forgot_when_it_died_is_retracted_and_what_it_mined_instead_
     mortal, chain, on, file, tmp_path
 ):
     one = worker_on(chain, on, file, "chain")
-    state, backup = mortal.folder / "state.json", tmp_path / "state.json"
     forgotten: list[str] = []
 
     def forget() -> None:
-        mortal.kill()
-        shutil.copy(backup, state)
-        mortal.restart()
-        chain.wait_to_mine()
+        die(mortal, chain, tmp_path)
         chain.act(on, deed(fill(chain, market=1)))
 
     script = Script(
-        (lambda: one.ready and saved(mortal.folder) == chain.height, lambda: shutil.copy(state, backup)),
-        (lambda: True, lambda: forgotten.extend(chain.act(on, deed(fill(chain))))),
+        (
+            lambda: one.ready and backed_up(mortal, tmp_path) == chain.height,
+            lambda: forgotten.extend(chain.act(on, deed(fill(chain)))),
+        ),
         (on.is_through, chain.mine),
         (heard(one, chain), forget),
         (lambda: on.is_through() and one.ready, chain.mine),
