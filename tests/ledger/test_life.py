@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,34 +17,27 @@ from onefold.drive import Inline
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
 from tests.ledger.doors import Losing, Time, stored
+from tests.waiting import until, wait_for
 
 KEY = Key("life", 1)
 SHORT = Terms(lease=0.15)
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Look until it is so; give up after far longer than it can take."""
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"
-
-
-async def come_to_pass(condition: Callable[[], bool]) -> None:
-    """The same, letting other tasks run in between."""
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"
-        await asyncio.sleep(0)
+def renewed(store: MemoryStore, version: int) -> Callable[[], bool]:
+    return lambda: stored(store, KEY).version > version
 
 
 def test_heartbeats_keep_a_long_effect_alive():
-    store = MemoryStore()
+    clock = Time()
+    store = MemoryStore(clock)
     ledger = Ledger(store)
     contender = Ledger(store)
 
     def effect() -> str:
-        first = stored(store, KEY).version
-        wait_for(lambda: stored(store, KEY).version >= first + 6)
+        for _ in range(6):  # three leases pass, by the clock that a contender goes by
+            before = stored(store, KEY).version
+            clock.now += SHORT.lease / 2
+            wait_for(renewed(store, before))
         return contender.call(KEY, lambda: "twice", effect="idempotent", terms=SHORT).state
 
     outcome = ledger.call(KEY, effect, effect="idempotent", terms=SHORT)
@@ -54,14 +46,17 @@ def test_heartbeats_keep_a_long_effect_alive():
 
 
 def test_heartbeats_keep_a_long_async_effect_alive():
-    store = MemoryStore()
+    clock = Time()
+    store = MemoryStore(clock)
 
     async def main() -> str:
         ledger = AsyncLedger(Inline(store))
 
         async def effect() -> str:
-            first = stored(store, KEY).version
-            await come_to_pass(lambda: stored(store, KEY).version >= first + 6)
+            for _ in range(6):
+                before = stored(store, KEY).version
+                clock.now += SHORT.lease / 2
+                await until(renewed(store, before))
             return (await ledger.call(KEY, effect, effect="idempotent", terms=SHORT)).state
 
         outcome = await ledger.call(KEY, effect, effect="idempotent", terms=SHORT)
@@ -88,10 +83,13 @@ def test_an_effect_is_told_that_its_lease_is_gone(tmp_path):
     clock = Time()
     store = MemoryStore(clock)
 
+    def taken_over() -> bool:
+        clock.now += 1  # and if a heartbeat comes just now, the other is too early once more
+        return Ledger(store).call(KEY, lambda: "theirs", effect="idempotent", terms=SHORT).state == "ran"
+
     def effect() -> bool:
         claim = current_claim()
-        clock.now += 1
-        Ledger(store).call(KEY, lambda: "theirs", effect="idempotent", terms=SHORT)
+        wait_for(taken_over)
         wait_for(lambda: claim.lost)
         return True
 
@@ -113,7 +111,7 @@ def test_a_lost_async_effect_is_cancelled_unless_it_is_one_shot():
             if hang:
                 await asyncio.Event().wait()
             claim = current_claim()
-            await come_to_pass(lambda: claim.lost)
+            await until(lambda: claim.lost)
             ended.append(f"{effect} ran to its end")
             return "mine"
 
