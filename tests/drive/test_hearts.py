@@ -20,6 +20,7 @@ from onefold.core.pulse import Pulse, due, soonest
 from onefold.core.terms import Terms
 from onefold.drive import AsyncHeart, AsyncPorts, Heart, Inline, Ports, run
 from onefold.stores.memory import MemoryStore
+from tests.waiting import PATIENCE, until, wait_for
 
 SHORT = Terms(lease=0.09)
 
@@ -27,12 +28,6 @@ SHORT = Terms(lease=0.09)
 def pulse(since: float = 0.0, lease: float = 30.0, effect: str = "idempotent", key: int = 1) -> Pulse:
     entry = Entry("held", token="ann", version=5, effect=effect, lease=lease)  # type: ignore[arg-type]
     return Pulse(Hold(Key("hearts", key), "ann", entry, since), Terms(lease=lease))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"
 
 
 # ----- the bookkeeping
@@ -113,16 +108,25 @@ class Counting:
         return self.store.swap(changes)
 
     def win(self, n: int) -> Pulse:
-        bid = Bid(Key("hearts", n), f"t{n}", SHORT, "idempotent")
-        [answer] = run(claim([bid]), Ports(self.store))
-        assert answer.entry is not None
-        return Pulse(Hold(bid.key, bid.token, answer.entry, answer.since), SHORT)
+        [won] = self.win_together(n)
+        return won
+
+    def win_together(self, *numbers: int) -> list[Pulse]:
+        """Win keys in one claim: their leases count from one moment, and so all their beats fall together."""
+        bids = [Bid(Key("hearts", n), f"t{n}", SHORT, "idempotent") for n in numbers]
+        won = zip(bids, run(claim(bids), Ports(self.store)), strict=True)
+        return [Pulse(Hold(bid.key, bid.token, stored(answer), answer.since), SHORT) for bid, answer in won]
+
+
+def stored(answer: Answer) -> Entry:
+    assert answer.entry is not None
+    return answer.entry
 
 
 def test_a_heart_renews_everything_in_one_batch_and_drops_what_is_dropped():
     store = Counting()
     heart = Heart(lambda: Ports(store))  # type: ignore[arg-type]
-    pulses = [store.win(n) for n in range(1, 6)]
+    pulses = store.win_together(*range(1, 6))
 
     heart.add(*pulses)
     wait_for(lambda: len(store.sizes) >= 3)
@@ -144,7 +148,7 @@ def test_a_heart_tells_when_the_store_stays_down_for_a_lease():
 
     heart.add(one)
 
-    assert told.wait(20)
+    assert told.wait(PATIENCE)
     assert one.lost
     heart.drop(one)
 
@@ -225,16 +229,9 @@ def awaited(work: Callable[[Counting, AsyncHeart], Any], linger: float = drive.L
     return store
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"
-        await asyncio.sleep(0)
-
-
 def test_an_async_heart_renews_in_batches_too():
     async def work(store: Counting, heart: AsyncHeart) -> None:
-        pulses = [store.win(n) for n in range(1, 6)]
+        pulses = store.win_together(*range(1, 6))
         heart.add(*pulses)
         await until(lambda: len(store.sizes) >= 3)
         heart.drop(*pulses[1:])
@@ -253,7 +250,7 @@ def test_an_async_heart_tells_when_the_store_stays_down_for_a_lease():
         one.tell = told.set
         store.down = True
         heart.add(one)
-        await asyncio.wait_for(told.wait(), 20)
+        await asyncio.wait_for(told.wait(), PATIENCE)
         heart.drop(one)
 
     awaited(work)
