@@ -16,6 +16,7 @@ from onefold.worlds.feed import Feed
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief, Trick
 from onefold.worlds.site import Request, Response, Site
+from tests.waiting import PATIENCE
 
 AHEAD = 300
 """How many events may wait for their effects."""
@@ -27,7 +28,8 @@ from onefold.sinks.function import Function
 from onefold.sources.poll import Offset, Poll
 
 def send(record):
-    urllib.request.urlopen(urllib.request.Request("{url}/effects", record.id.encode()), timeout=10).close()
+    request = urllib.request.Request("{url}/effects", record.id.encode())
+    urllib.request.urlopen(request, timeout={patience}).close()
 
 {act}
 
@@ -54,7 +56,14 @@ def pipeline_text(
 ) -> str:
     """Give the text of a pipeline from a world's feed to its far side; `act` may do more than `send`."""
     return PIPELINE.format(
-        url=world.site.url, name=name, effect=effect, poll=poll, terms=terms, act=act, more=more
+        url=world.site.url,
+        patience=PATIENCE,
+        name=name,
+        effect=effect,
+        poll=poll,
+        terms=terms,
+        act=act,
+        more=more,
     )
 
 
@@ -129,7 +138,7 @@ class Workers:
         """Tell all to stop; return how they ended."""
         for one in self._living:
             one.terminate()
-        codes = [one.wait(60) for one in self._living]
+        codes = [one.wait(PATIENCE) for one in self._living]
         self._living.clear()
         return codes
 

@@ -19,6 +19,7 @@ from onefold.sources.function import Function as Reads
 from onefold.worker import Worker
 from onefold.worker.listening import Listening, address, bound
 from onefold.worker.observing import Observation
+from tests.waiting import PATIENCE
 from tests.worker.stage import FarSide, pipeline, records, store, until
 
 
@@ -63,7 +64,7 @@ def test_an_address_that_others_reach_is_warned_about(caplog: pytest.LogCaptureF
 
 def asked(port: int, request: bytes) -> tuple[str, dict[str, str], str]:
     """Send bytes and read the answer to its end."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
     head, _, body = answer.partition("\r\n\r\n")
