@@ -30,7 +30,7 @@ from onefold.worker import Pipeline, Worker
 from onefold.worlds.mischief import Mischief, Trick
 from onefold.worlds.site import Site
 from onefold.worlds.stream import Events, Stream
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 from tests.worker.stage import FarSide, Feed, pipeline, records, run_until, store
 
 TERMS = Terms(lease=20, backoff=(0.05, 0.2))
@@ -49,7 +49,7 @@ MORE = [pytest.param(seed, id=f"seed-{seed}", marks=pytest.mark.slow) for seed i
 def asked(url: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=5) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=PATIENCE) as answer:
             return json.loads(answer.read())
     except urllib.error.HTTPError as error:
         error.close()
@@ -211,7 +211,8 @@ def test_a_slow_consumer_that_is_closed_by_the_far_side_reads_what_it_missed():
         for _ in range(30):
             events.happen()
 
-    with Stream(events, Mischief(stall=1.0), backlog=10) as stream, events.site() as site:
+    # It stalls for longer than it takes until so much waits, even if the machine stands still meanwhile.
+    with Stream(events, Mischief(stall=5.0), backlog=10) as stream, events.site() as site:
         worker = Worker([plan({"stream": websocket(stream, site)}, site)], store="memory:")
         drive(worker, events, 40, {10: burst}, lambda: True)
 
@@ -261,7 +262,8 @@ def test_a_worker_that_reads_once_ends_when_the_history_of_its_stream_is_read():
     for _ in range(30):
         events.happen()
     with Stream(events) as stream, events.site() as site:
-        worker = Worker([plan({"stream": websocket(stream, site)}, site)], store="memory:", once=True)
+        plain = websocket(stream, site, ping=20)  # who reads once tries three times and no more
+        worker = Worker([plan({"stream": plain}, site)], store="memory:", once=True)
         code = worker.run()
 
     assert code == 0
