@@ -16,7 +16,7 @@ from tests.waiting import until
 from tests.worker.stage import QUICK, Feed
 
 SCOPE = "stage"
-PATIENT = Terms(lease=2, backoff=(0.01, 0.05), attempts=50)
+PATIENT = Terms(lease=60, backoff=(0.01, 0.05), attempts=50)
 
 
 class Won(NamedTuple):

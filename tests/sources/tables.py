@@ -12,7 +12,7 @@ from onefold.sources.table import Table
 from onefold.worker import Pipeline, Worker
 from tests.databases import Place
 
-QUICK = Terms(lease=2, backoff=(0.05, 0.2), attempts=3)
+QUICK = Terms(lease=60, backoff=(0.05, 0.2), attempts=3)
 SHAPE = {
     "sqlite": "id INTEGER PRIMARY KEY, title TEXT, fetched_at TEXT",
     "postgresql": "id bigserial PRIMARY KEY, title text, fetched_at timestamptz",

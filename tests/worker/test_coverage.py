@@ -31,7 +31,7 @@ def filling(act, **more) -> Pipeline:
         sources={"EURUSD": source},
         key=lambda record: (record.body["series"], record.body["since"]),
         sink=Function(act, effect="idempotent"),
-        terms=Terms(lease=2, backoff=(0.05, 0.1), attempts=3),
+        terms=Terms(lease=60, backoff=(0.05, 0.1), attempts=3),
     )
 
 

@@ -43,7 +43,7 @@ def test_what_is_due_in_entries_is_done_before_a_worker_ends_with_its_sources():
         if closed[0]:
             raise Refused("closed")
 
-    terms = Terms(lease=2, backoff=("10ms", "10ms"), attempts=50)
+    terms = Terms(lease=60, backoff=("10ms", "10ms"), attempts=50)
     shut = pipeline(Feed(records(*range(20))), FarSide(trouble), terms=terms)
     Worker([shut], store=awaited).run()
 

@@ -19,7 +19,7 @@ from onefold.worker.work import Task, bid, written
 from tests.worker.stage import FarSide, Feed, pipeline, records, run_until, store, until
 
 KEY = Key("stage", "r1")
-PATIENT = Terms(lease=2, backoff=(600, 600), attempts=8)
+PATIENT = Terms(lease=6, backoff=(600, 600), attempts=8)
 
 
 def entry(source: str = "fast", *, attempt: int = 1, later: bool = False, **more) -> Entry:

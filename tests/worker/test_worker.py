@@ -138,7 +138,7 @@ def test_a_name_in_back_off_does_not_hold_up_the_others_or_the_cursor():
             raise Refused("bob is away")
         return
 
-    slow = Terms(lease=2, backoff=(600, 600), attempts=3)
+    slow = Terms(lease=60, backoff=(600, 600), attempts=3)
     feed = Feed(records(*range(20)))
     worker = Worker(
         [pipeline(feed, FarSide(), sink=Function(act), each=lambda r: ["ann", "bob"], terms=slow)],
