@@ -23,9 +23,9 @@ from click.testing import CliRunner, Result
 from onefold import Key, Ledger, Refused, Terms
 from onefold.cli.root import onefold
 from onefold.stores.sqlite import SqliteStore
+from tests.waiting import PATIENCE as PATIENCE
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-PATIENCE = 60.0
 
 
 class Effect(Exception):
@@ -142,8 +142,9 @@ class Terminal:
     def interrupt(self) -> int:
         """Interrupt it, read to the end and return the exit code."""
         self._process.send_signal(signal.SIGINT)
-        while (heard := self._read(PATIENCE / 20)) is not False:
+        while (heard := self._read(PATIENCE / 6)) is not False:
             # In the moment before Python begins to read a line, an interrupt is noticed only after that line.
+            # Nobody is interrupted twice who is only slow to end: that would end it by the signal.
             if heard is None:
                 self._process.send_signal(signal.SIGINT)
         return self.end()
