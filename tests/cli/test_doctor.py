@@ -7,10 +7,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from onefold import Key, Ledger
+from onefold import Key, Ledger, Terms
 from onefold.cli import findings
 from onefold.cli.codes import Code
-from onefold.cli.doctor import PATIENT, TERMS, file_system, round_trip
+from onefold.cli.doctor import PATIENT, file_system, round_trip
 from onefold.cli.findings import Finding, Level, verdict
 from onefold.core.claims import Bid
 from onefold.core.operate import look
@@ -62,7 +62,7 @@ def test_the_claim_of_a_doctor_leaves_nothing_behind(cli: Cli, book: Ledger):
 def test_two_doctors_at_once_do_not_alarm_anybody(cli: Cli, book: Ledger):
     done(book, Key("charges", 1))
     store = SqliteStore("onefold.db")
-    run(claim([Bid(PATIENT, "another", TERMS, "idempotent")]), Ports(store))
+    run(claim([Bid(PATIENT, "another", Terms(lease="1h"), "idempotent")]), Ports(store))
 
     told = cli.json("doctor")
 
