@@ -42,7 +42,7 @@ def node(settings: Settings, store: str) -> Worker:
     return Worker([pipelines(settings, live)], store=store, grace=10, beside=[live.attend])
 
 
-def run_until(nodes: Sequence[Worker], condition: Callable[[], bool], seconds: float = 60) -> list[int]:
+def run_until(nodes: Sequence[Worker], condition: Callable[[], bool]) -> list[int]:
     """Run nodes side by side until a condition holds, then stop them; return their exit codes."""
     codes: list[int] = []
 
@@ -53,7 +53,7 @@ def run_until(nodes: Sequence[Worker], condition: Callable[[], bool], seconds: f
         async with anyio.create_task_group() as group:
             for one in nodes:
                 group.start_soon(work, one)
-            await until(condition, seconds)
+            await until(condition)
             for one in nodes:
                 one.stop()
 

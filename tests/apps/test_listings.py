@@ -261,7 +261,7 @@ def test_a_site_that_is_not_enabled_is_not_collected_and_clean_up_can_be_left_ou
 def test_a_missing_or_wrong_setting_is_named_with_what_to_do(tmp_path, lines, says):
     (tmp_path / "onefold.toml").write_text(f"[apps.listings]\n{lines}\n")
     command = [sys.executable, "-m", "onefold", "run", "listings"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert ended.returncode != 0
     assert says in ended.stderr

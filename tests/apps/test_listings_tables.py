@@ -23,6 +23,7 @@ from onefold.worker import Worker
 from tests.apps.letting import KINDS, add_raw, make_tables, place, raw_row, settings, waiting, worker
 from tests.databases import Place, opened
 from tests.sinks.stage import run_until
+from tests.waiting import PATIENCE
 
 __all__ = ["place"]
 
@@ -264,7 +265,7 @@ def test_two_processors_take_each_row_once(place):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
 
     assert place.run("SELECT COUNT(*), COUNT(DISTINCT source_item_id) FROM listings") == [(80, 80)]
     [[ids]] = place.run("SELECT COUNT(*) FROM listings_raw WHERE attempts = 1")

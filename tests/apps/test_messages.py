@@ -25,6 +25,7 @@ from onefold.worlds.mischief import Mischief
 from onefold.worlds.site import Request, Response, Site
 from onefold.worlds.smtp import SmtpWorld
 from tests.apps.messaging import STORES, by_mail, delivered, dropped, node, parked, run_until, write
+from tests.waiting import PATIENCE
 from tests.worker.stage import until
 
 
@@ -221,7 +222,7 @@ def test_a_node_killed_while_it_sends_leaves_a_doubt_and_no_second_mail(server, 
         where = f"sqlite:///{tmp_path / 'onefold.db'}" if server == "sqlite" else store
         anyio.run(until, lambda: len(delivered(world)) == 10 and len(parked(where)) == 8)
         second.terminate()
-        code = second.wait(30)
+        code = second.wait(PATIENCE)
 
     assert delivered(world) == {f"s{number}": 1 for number in range(10)}
     assert parked(where) == {f"s{number}": "in-doubt" for number in range(8)}

@@ -16,7 +16,7 @@ from onefold.worlds.chat import TOKEN, ChatWorld
 from onefold.worlds.polymarket import Polymarket
 from tests.apps.test_whales import ALL, expected, transactions
 from tests.apps.test_whales_traps import CONFIG, cursor, start
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 FILLS = 5
@@ -26,7 +26,9 @@ def die_at(point: str, folder: Path, store: str) -> int:
     """Run whales until it kills itself there."""
     environment = {**os.environ, "WHALES_TOKEN": TOKEN, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "tests.apps.dying", point, store]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=60).returncode
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, timeout=PATIENCE
+    ).returncode
 
 
 def crash(point: str, folder: Path) -> tuple[int, int, int]:
@@ -44,7 +46,7 @@ def crash(point: str, folder: Path) -> tuple[int, int, int]:
             wait_for(lambda: not (missing(data, chat, store) or held(store)) and cursor(store) is not None)
         finally:
             again.terminate()
-            again.wait(30)
+            again.wait(PATIENCE)
     assert transactions(chat) <= expected(data, ALL), "nothing was told twice"
     return before, transactions(chat).total(), in_doubt(store).total()
 

@@ -26,6 +26,7 @@ from onefold.worlds.mischief import Mischief
 from onefold.worlds.polymarket import Polymarket
 from tests.apps.messaging import run_until as run_all_until
 from tests.apps.test_whales import ALL, expected, settings, transactions, worker
+from tests.waiting import PATIENCE
 from tests.worker.stage import run_until, until
 
 
@@ -108,7 +109,7 @@ def test_a_worker_killed_while_it_alerts_leaves_a_doubt_and_loses_no_trade(serve
         second = start(tmp_path)
         anyio.run(until, lambda: transactions(chat).total() == 10 and parked(store) == 6)
         second.terminate()
-        second.wait(30)
+        second.wait(PATIENCE)
 
     assert transactions(chat) == wanted
 
