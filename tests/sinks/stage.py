@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import anyio
@@ -12,7 +14,7 @@ from onefold.core.key import Key
 from onefold.core.record import Record
 from onefold.core.terms import Terms
 from onefold.worker import Pipeline, Worker
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.worker.stage import QUICK, Feed
 
 SCOPE = "stage"
@@ -54,13 +56,21 @@ def put_one(sink: Any, record: Record, name: str = "") -> Any:
     return anyio.run(main)
 
 
+@contextmanager
+def nobody() -> Iterator[str]:
+    """Give a host and port at which nobody listens; it is kept, or another test might listen there."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{kept.getsockname()[1]}"
+
+
 def worker(shown: Sequence[Record], sink: Any, store: Any, grace: float = 30, **more: Any) -> Worker:
     feed = Feed(shown, finite=False)
     settings = {"sources": {"feed": feed}, "key": lambda r: r.id, "sink": sink, "terms": QUICK, **more}
     return Worker([Pipeline(SCOPE, **settings)], store=store, grace=grace)
 
 
-def run_until(one: Worker, condition: Callable[[], bool], seconds: float = 60) -> int:
+def run_until(one: Worker, condition: Callable[[], bool], seconds: float = PATIENCE) -> int:
     """Run a worker until a condition holds, then stop it. Locks and cables are waited for: give them time."""
 
     async def both() -> int:
@@ -103,6 +113,7 @@ __all__ = [
     "QUICK",
     "Won",
     "entry",
+    "nobody",
     "put_one",
     "records",
     "run_until",

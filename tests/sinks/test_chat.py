@@ -19,7 +19,7 @@ from onefold.stores.memory import MemoryStore
 from onefold.testing.clock import FakeClock
 from onefold.worlds.chat import TOKEN, ChatWorld
 from onefold.worlds.mischief import Mischief
-from tests.sinks.stage import entry, put_one, records, run_until, settled, states, worker
+from tests.sinks.stage import entry, nobody, put_one, records, run_until, settled, states, worker
 
 AT_ONCE = Rates(0, 0, 0)
 RECORD = Record("r1", {"title": "Flat <3 & more"}, 1)
@@ -160,8 +160,8 @@ def test_the_token_reaches_no_log_no_error_and_no_entry(caplog):
     with ChatWorld(Mischief(3, {"cut-before": 0.3, "error": 0.3})) as world:
         sink = chat(world)
         run_until(worker(records(10), sink, Inline(memory)), settled(memory, 10))
-        address = world.url
-    refused = put_one(Chat(TOKEN, text, to=lambda r: "77", url=address), RECORD)
+    with nobody() as gone:
+        refused = put_one(Chat(TOKEN, text, to=lambda r: "77", url=f"http://{gone}"), RECORD)
 
     secret = TOKEN.partition(":")[2]
     assert type(refused) is Refused

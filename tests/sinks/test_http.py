@@ -21,7 +21,8 @@ from onefold.stores.memory import MemoryStore
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.site import Request, Response, Site
-from tests.sinks.stage import PATIENT, entry, put_one, records, run_until, settled, states, worker
+from tests.sinks.stage import PATIENT, entry, nobody, put_one, records, run_until, settled, states, worker
+from tests.waiting import PATIENCE
 
 RECORD = Record("r1", {"n": 1}, 1)
 
@@ -76,7 +77,8 @@ def test_every_attempt_repeats_the_same_bytes():
 
     mischief = Mischief(0, {"cut-after": 1.0})
     with Site({("POST", "/pay"): bank.pay}, mischief) as site:
-        one = worker(records(1), Http(f"{site.url}/pay", window="1h", body=body), Inline(memory))
+        sink = Http(f"{site.url}/pay", window="1h", body=body)
+        one = worker(records(1), sink, Inline(memory), terms=PATIENT)
 
         def twice() -> bool:
             if sum(bank.asked.values()) >= 2:
@@ -148,9 +150,8 @@ def test_a_receipt_keeps_what_was_answered_and_no_more_than_it_may():
 
 
 def test_a_far_side_that_is_not_there_was_certainly_not_asked():
-    with Site({}) as site:
-        gone = site.url
-    told = put_one(Http(f"{gone}/pay?api_key=hunter2", window="1h"), RECORD)
+    with nobody() as gone:
+        told = put_one(Http(f"http://{gone}/pay?api_key=hunter2", window="1h"), RECORD)
 
     assert type(told) is Refused
     assert "hunter2" not in str(told)
@@ -160,11 +161,12 @@ def test_an_answer_that_does_not_come_in_time_says_nothing():
     release = threading.Event()
 
     def slow(request: Request) -> Response:
-        release.wait(10)
+        release.wait(PATIENCE)
         return Response({})
 
+    # Long enough for a busy machine to connect: what was not reached was certainly not asked.
     with Site({("POST", "/pay"): slow}) as site:
-        told = put_one(Http(f"{site.url}/pay?api_key=hunter2", window="1h", timeout=0.1), RECORD)
+        told = put_one(Http(f"{site.url}/pay?api_key=hunter2", window="1h", timeout=3), RECORD)
         release.set()
 
     assert type(told) is NoAnswer

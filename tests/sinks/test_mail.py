@@ -14,7 +14,8 @@ from onefold.drive import Inline
 from onefold.sinks.mail import InDoubt, Mail, composed
 from onefold.stores.memory import MemoryStore
 from onefold.worlds.smtp import Fault, SmtpWorld
-from tests.sinks.stage import PATIENT, entry, put_one, records, run_until, settled, worker
+from tests.sinks.stage import PATIENT, entry, nobody, put_one, records, run_until, settled, worker
+from tests.waiting import PATIENCE
 
 RECORD = Record("r1", {"n": 1}, 1)
 FAULTS: list[Fault] = [
@@ -30,16 +31,16 @@ FAULTS: list[Fault] = [
 """What goes wrong without a doubt, and passes."""
 
 
-def mail(world: SmtpWorld, **more: Any) -> Mail:
+def mail(world: SmtpWorld | str, **more: Any) -> Mail:
     settings = {
         "sender": "shop@example.org",
         "subject": lambda r: f"Order {r.id}",
         "text": lambda r: f"Thank you.\n.\nYours, {r.id}",
         "to": lambda r: "ann@example.org",
-        "timeout": 5,
+        "timeout": PATIENCE,
         **more,
     }
-    return Mail(world.url, **settings)
+    return Mail(world if isinstance(world, str) else world.url, **settings)
 
 
 def test_a_mail_arrives_as_it_was_written_under_an_id_made_from_its_key():
@@ -98,9 +99,8 @@ def test_what_a_server_says_is_sorted_by_what_it_lets_know(fault, kind):
 
 
 def test_a_server_that_is_not_there_was_certainly_not_asked():
-    with SmtpWorld() as world:
-        sink = mail(world)
-    assert type(put_one(sink, RECORD)) is Refused
+    with nobody() as gone:
+        assert type(put_one(mail(f"smtp+plain://{gone}"), RECORD)) is Refused
 
 
 def test_a_server_without_encryption_is_refused_unless_it_is_asked_for():
