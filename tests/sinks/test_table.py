@@ -26,6 +26,7 @@ from onefold.testing.proxy import Drop, Proxy, Reset, Swallow
 from tests.databases import Place
 from tests.sinks.stage import PATIENT, QUICK, entry, records, run_until, settled, states, worker
 from tests.sinks.tables import LOG, ids, log, logged, row
+from tests.waiting import PATIENCE
 
 # ----- joined
 
@@ -47,7 +48,7 @@ def test_several_workers_write_every_row_once(place):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
 
     assert logged(place) == ids(200)
 
@@ -133,13 +134,13 @@ def test_a_competitor_that_holds_the_key_is_waited_for_and_then_left_alone(place
         with suppress(Gone), other.transaction() as connection:
             Ledger.on(connection).claim(Key("stage", "r0"))
             busy.set()
-            let_go.wait(30)
+            let_go.wait(PATIENCE)
             raise Gone
 
     holder = threading.Thread(target=hold)
     holder.start()
-    busy.wait(30)
-    one = worker(records(1), sink, place.url, terms=Terms(lease=2, backoff=(0.05, 0.2)))
+    assert busy.wait(PATIENCE)
+    one = worker(records(1), sink, place.url, terms=Terms(lease=60, backoff=(0.05, 0.2)))
 
     def condition() -> bool:
         if one.tallies["stage"].total("busy") or one.tallies["stage"].errors:
@@ -147,7 +148,7 @@ def test_a_competitor_that_holds_the_key_is_waited_for_and_then_left_alone(place
         return entry(place.store, "r0") is not None and settled(place.store, 1)()
 
     run_until(one, condition)
-    holder.join(30)
+    holder.join(PATIENCE)
     anyio.run(other.aclose)
 
     assert logged(place) == ["r0"]
@@ -198,7 +199,7 @@ worker(records(5), Dies({place.url!r}, "flat_log", lambda r: {{"id": r.id, "pric
     with child.stdin, child.stdout:
         assert child.stdout.readline() == "written\n"
         os.kill(child.pid, signal.SIGKILL)
-        child.wait(30)
+        child.wait(PATIENCE)
 
     assert logged(place) == []
     assert states(place.store, 5) == {"absent": 5}

@@ -20,6 +20,7 @@ from onefold.tables.migration import Applied, Columns, migration
 from tests.databases import KINDS, Place, opened
 from tests.sinks.stage import run_until
 from tests.sources.tables import QUICK, Acts, add, key, listings, queue, row, served, waiting
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(params=KINDS)
@@ -134,7 +135,7 @@ def test_several_workers_share_a_table_and_every_row_is_acted_upon_once(place):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
 
     assert Counter(acts.happened) == Counter(f"flat {n}" for n in range(120))
 
