@@ -39,7 +39,12 @@ def test_every_page_of_every_round_is_read_and_told_and_in_the_end_it_is_closed(
     shows, far = Numbers(), FarSide()
     source = Rounds(shows, every="10ms", lag="2s", timed=False)
     one = Worker([pipeline(source, far)], store=awaited)
-    run_until(one, lambda: far.happened["r6", ""] == 1 and shows.noted.get("r5") == "done")
+
+    def through() -> bool:
+        moved = bool(shows.cursors) and shows.cursors[-1].at is not None
+        return far.happened["r6", ""] == 1 and shows.noted.get("r5") == "done" and moved
+
+    run_until(one, through)
 
     assert set(far.happened.values()) == {1}
     assert shows.noted["r0"] == "done"

@@ -93,7 +93,8 @@ def test_a_connection_that_breaks_is_tried_as_often_as_was_said_and_no_more(tric
 
 def test_a_site_that_does_not_answer_in_time_is_given_up():
     with (
-        Site({}, Mischief(rates={"stall": 1.0}, stall=0.5)) as site,
+        # So late that it is late even if the machine stands still.
+        Site({}, Mischief(rates={"stall": 1.0}, stall=10)) as site,
         pytest.raises(Unreadable, match="did not answer"),
     ):
         ask(site, Response([1]), manners=QUICK._replace(timeout=0.05, tries=2))
