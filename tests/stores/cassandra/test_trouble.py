@@ -27,7 +27,7 @@ pytestmark = pytest.mark.store("cassandra")
 restarting = pytest.mark.timeout(600)
 """A Cassandra takes twenty seconds to start, and more on a busy machine."""
 
-HASTY = "timeout=1"
+HASTY = "timeout=3"
 """Silence is not waited for long; a busy machine must still answer what it is asked to make ready."""
 
 SHORT: dict[str, Any] = {"effect": "idempotent", "terms": Terms(lease=2)}

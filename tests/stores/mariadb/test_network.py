@@ -24,7 +24,7 @@ def proxy(mariadb_url: str) -> Iterator[Proxy]:
 
 
 def test_a_silent_server_is_given_up_and_asked_again_when_it_speaks(opened, proxy, sql):
-    store = opened(f"{proxy.url}?timeout=0.3")
+    store = opened(f"{proxy.url}?timeout=2")
     store.get([KEY])
     proxy.mute()
     with pytest.raises(Unreachable, match=r"cannot be reached: .*nothing was asked"):
@@ -36,7 +36,7 @@ def test_a_silent_server_is_given_up_and_asked_again_when_it_speaks(opened, prox
 
 
 def test_what_a_silent_server_was_asked_is_unknown(opened, proxy):
-    store = opened(f"{proxy.url}?timeout=0.3")
+    store = opened(f"{proxy.url}?timeout=2")
     store.get([KEY])
     proxy.mute()
 
@@ -44,5 +44,5 @@ def test_what_a_silent_server_was_asked_is_unknown(opened, proxy):
     proxy.heal()
     store.get([KEY])
     proxy.mute()
-    with pytest.raises(Unreachable, match=r"did not answer: .*(no answer within 0.3 s|timed out)"):
+    with pytest.raises(Unreachable, match=r"did not answer: .*(no answer within 2 s|timed out)"):
         store.get([KEY])
