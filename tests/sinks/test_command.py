@@ -70,7 +70,7 @@ def test_a_command_that_cannot_be_started_did_nothing():
 
 
 def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path):
-    # The child waits for what it started, which never ends. A shell has begun that long before its time is up.
+    # The child waits for what it started, which never ends. A shell has begun that long before it is killed.
     child = tmp_path / "child"
     script = f"tail -f /dev/null & echo $! > '{child}'; wait"
 
