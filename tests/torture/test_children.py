@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.waiting import PATIENCE
+
 BEGIN = """
 import os, signal, threading
 from onefold.testing.torture.children import Children
@@ -16,7 +18,9 @@ def end(child):
 def run(script: str) -> list[str]:
     """Run a script in a process of its own, because forking does not go with the threads of a test run."""
     command = [sys.executable, "-c", BEGIN + script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=True
+    ).stdout.splitlines()
 
 
 def test_what_a_child_said_before_it_was_killed_is_heard():

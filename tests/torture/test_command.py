@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from onefold.core.entry import EFFECTS
 from tests.torture.ended import Ended
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.store("sqlite")
 
@@ -146,13 +146,11 @@ def test_what_is_to_be_kept_is_kept(tmp_path: Path):
 def test_a_run_that_is_ended_takes_its_children_and_its_folder_along(tmp_path: Path):
     command = [sys.executable, "-m", "onefold.testing.torture", "kill", "--kills", "4000"]
     running = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True)
-    deadline = time.monotonic() + 20
-    while not list(tmp_path.glob("*/joined/ledger.db")) and time.monotonic() < deadline:
-        os.sched_yield()
+    wait_for(lambda: bool(list(tmp_path.glob("*/joined/ledger.db"))))
 
     running.terminate()
 
-    assert running.wait(20) == 128 + 15
+    assert running.wait(PATIENCE) == 128 + 15
     assert os.listdir(tmp_path) == []
     with pytest.raises(ProcessLookupError):
         os.killpg(running.pid, 0)

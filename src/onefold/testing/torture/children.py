@@ -10,11 +10,14 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 LIFETIME = 60
 """Seconds after which a child that was forgotten ends by itself."""
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""What ends a run before its time."""
 
 Report = Callable[..., None]
 """Say a word and what belongs to it to whoever forked this process."""
@@ -78,13 +81,18 @@ class Children:
     def start(self, body: Callable[[Report], None], lifetime: int = LIFETIME) -> Child:
         """Fork a process that does this and ends."""
         pipe, into = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(pipe)
-            _live(body, into, lifetime)
-        os.close(into)
-        child = Child(pid, pipe)
-        self._alive[pipe] = child
+        # Who is told to end meanwhile would hear of it in what Python runs after a fork, where an exception is
+        # told and goes no further; or before the child is known, which would then be left behind.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                os.close(pipe)
+                _live(body, into, lifetime, before)
+            os.close(into)
+            child = self._alive[pipe] = Child(pid, pipe)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return child
 
     def watch(self, seconds: float | None) -> list[Child]:
@@ -116,14 +124,14 @@ class Children:
         heard = os.read(pipe, 65536)
         child.hear(heard)
         if not heard:
-            os.close(pipe)
             del self._alive[pipe]
+            os.close(pipe)
             if child.status is None:
                 child.status = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
         return child
 
 
-def _live(body: Callable[[Report], None], into: int, lifetime: int) -> None:
+def _live(body: Callable[[Report], None], into: int, lifetime: int, heard: Iterable[int]) -> None:
     """Be the child: do the work, say why if it failed, and never come back into the parent's code."""
 
     def report(*words: object) -> None:
@@ -134,6 +142,7 @@ def _live(body: Callable[[Report], None], into: int, lifetime: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupted parent ends its children itself
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         signal.alarm(lifetime)
         body(report)
         status = 0
