@@ -81,8 +81,8 @@ class Children:
     def start(self, body: Callable[[Report], None], lifetime: int = LIFETIME) -> Child:
         """Fork a process that does this and ends."""
         pipe, into = os.pipe()
-        # Who is told to end meanwhile would hear of it in what Python runs after a fork, where an exception is
-        # told and goes no further; or before the child is known, which would then be left behind.
+        # Who is told to end meanwhile would hear of it in what Python runs after a fork, where an exception
+        # is told and goes no further; or before the child is known, which would then be left behind.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             pid = os.fork()
