@@ -18,6 +18,7 @@ from onefold.stores.dynamodb.address import address
 from onefold.stores.dynamodb.client import CONFIG, WIDTH, Link, connected
 from onefold.stores.dynamodb.requests import Refusal, Request
 from tests.stores.dynamodb.pretender import CUT, Answer, error, pretender
+from tests.waiting import wait_for
 
 FOREIGN = "dynamodb://eu-central-1/ledger?endpoint=http://192.0.2.1:1"
 """An endpoint that is not on this machine; nobody may be asked there."""
@@ -110,6 +111,7 @@ def test_a_server_that_is_silent_was_asked_and_did_not_answer():
     with pretender(silent) as (url, told):
         quick = connected(address(url), CONFIG.merge(type(CONFIG)(read_timeout=0.1)))
         [came] = Link(quick, "it").execute_many([Request("put_item", {"TableName": "ledger", "Item": {}})])
+        wait_for(lambda: told.asked["PutItem"] > 0)  # it may hear of it after the client has given up
         answer.set()
 
     assert isinstance(came, Unanswered)
