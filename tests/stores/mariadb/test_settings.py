@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.servers.fixtures import OwnServer, launched
 from tests.servers.mariadb import connected
 from tests.stores.mariadb.ledgers import Blocking, dialled, tuned
 from tests.stores.words import at, inserts, refused, token
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.store("mariadb")
 
@@ -30,6 +32,7 @@ def test_a_server_with_too_many_connections_says_so_and_serves_later(own_server:
         cursor.execute("GRANT ALL ON small.* TO ann@'%'")
         cursor.execute("SET GLOBAL max_connections = 10")
         url = at(server.url, user="ann", password="only-for-guests", path="/small")
+        wait_for(lambda: connections(cursor) == 1)  # those that asked whether it is ready are gone
         others = [dialled(url) for _ in range(9)]
         with closing(Blocking(url)) as store:
             sentence = refused(lambda: store.call(KEY), Unreachable)
@@ -40,6 +43,11 @@ def test_a_server_with_too_many_connections_says_so_and_serves_later(own_server:
             assert "Too many connections" in sentence
             assert "raise max_connections" in sentence
             assert store.call(KEY) == "ran"
+
+
+def connections(cursor: Any) -> int:
+    cursor.execute("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+    return int(cursor.fetchone()[1])
 
 
 def test_a_log_of_statements_is_refused_with_the_setting_that_would_do():
