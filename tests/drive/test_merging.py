@@ -17,6 +17,7 @@ from onefold.core.line import LIMIT, Ask, Line
 from onefold.core.sightings import Sightings
 from onefold.drive import AsyncMerged, Inline, Merged
 from onefold.stores.memory import MemoryStore
+from tests.waiting import PATIENCE, wait_for
 
 
 def change(name: int | str, token: str = "t") -> Change:
@@ -37,7 +38,7 @@ class Gate:
         self.calls.append(len(changes))
         if len(self.calls) == 1:
             self.entered.set()
-            assert self.open.wait(20)
+            assert self.open.wait(PATIENCE)
         error = self.fail(changes)
         if error:
             raise error
@@ -66,11 +67,10 @@ def asked_together(gate: Gate, changes: Sequence[Change]) -> list[Any]:
 
     threads = [threading.Thread(target=ask, args=(at,)) for at in range(len(changes))]
     threads[0].start()
-    assert gate.entered.wait(20)
+    assert gate.entered.wait(PATIENCE)
     for thread in threads[1:]:
         thread.start()
-    while len(merged._line.waiting) < len(changes) - 1:
-        pass
+    wait_for(lambda: len(merged._line.waiting) >= len(changes) - 1)
     gate.open.set()
     for thread in threads:
         thread.join()
@@ -178,6 +178,7 @@ def test_an_asker_that_is_interrupted_while_it_waits_leaves_the_line(monkeypatch
     assert other.leads
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_has_a_line_of_its_own():
     merged = Merged(MemoryStore())
     merged._line.led = True  # as if another thread of the parent were in the middle of a call

@@ -7,7 +7,9 @@ from queue import Queue
 from types import TracebackType
 from typing import NamedTuple, Self
 
-LONGEST = 20.0
+from tests.waiting import PATIENCE
+
+LONGEST = PATIENCE
 """Seconds after which a test that waits for something is a failure; nothing here waits for time to pass."""
 
 

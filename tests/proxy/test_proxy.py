@@ -10,6 +10,7 @@ import pytest
 from onefold.testing.proxy import Delay, Drop, Exchange, Proxy, Reset, Silence, Swallow
 from tests.proxy.clients import ask, dial, is_reset, is_unreachable, read_line
 from tests.proxy.echo import LONGEST, Echo
+from tests.servers.server import free_port
 
 
 def test_without_mishaps_everything_passes(proxy, echo):
@@ -225,8 +226,7 @@ def test_waiting_for_what_does_not_happen_ends_with_an_error(proxy):
 
 
 def test_a_server_that_is_down_is_a_reset_and_its_return_is_noticed():
-    with Echo() as first:
-        port = first.port
+    port = free_port()
     with Proxy("127.0.0.1", port) as proxy:
         down = is_unreachable(proxy)
         with Echo(port), dial(proxy) as client:

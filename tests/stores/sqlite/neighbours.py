@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 
 import apsw
 
+from tests.waiting import PATIENCE
+
 T = TypeVar("T")
 NOBODY = 65534
-
-PATIENCE = 30.0
-"""Seconds after which a child that says nothing is taken to hang."""
 
 _FORK = get_context("fork")
 
