@@ -19,6 +19,7 @@ from onefold.core.ports import Store
 from onefold.stores import aconnect, connect
 from onefold.testing.contract.words import entry, in_order
 from onefold.testing.proxy import Delay, Drop, Mishap, Proxy, Reset, Silence, Swallow, at_random
+from tests.stores.words import with_option
 
 
 class Cable(NamedTuple):
@@ -55,7 +56,7 @@ CABLES = {
         write=b"EVAL",
         look=b"EVAL",
         opening=(b"HSETNX", b"AUTH", b"SELECT", b"HELLO"),  # the first is said while there is no ledger
-        hasty="timeout=1",
+        hasty="timeout=2",
         batch=120,
         stride=7,
         turns=120,
@@ -65,7 +66,7 @@ CABLES = {
         write=b"updates\0",
         look=b"\x02find\0",
         opening=(b"onefold_meta\0",),
-        hasty="socketTimeoutMS=1000&serverSelectionTimeoutMS=2000",
+        hasty="socketTimeoutMS=2000&serverSelectionTimeoutMS=2000",
         stride=120,
         turns=40,
     ),
@@ -140,14 +141,19 @@ def cable(scheme: str, request: pytest.FixtureRequest) -> Cable:
 @pytest.fixture
 def url(scheme: str, request: pytest.FixtureRequest) -> str:
     pytest.importorskip(f"onefold.stores.{scheme}", reason=f"the client of {scheme} is not installed")
-    place = request.getfixturevalue(f"{scheme}_url")
-    return f"{place}{'&' if '?' in place else '?'}{CABLES[scheme].hasty}"
+    return str(request.getfixturevalue(f"{scheme}_url"))
 
 
 @pytest.fixture
 def proxy(url: str) -> Iterator[Proxy]:
     with Proxy.before(url) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def hasty(proxy: Proxy, scheme: str) -> str:
+    """The way through the proxy, for who does not wait long."""
+    return with_option(proxy.url, CABLES[scheme].hasty)
 
 
 @pytest.fixture
@@ -208,8 +214,8 @@ def test_the_same_holds_awaited(cable, proxy, straight, mishap):
     assert is_so(again, names, straight)
 
 
-def test_a_silent_cable_is_unknown_after_a_while(cable, proxy, straight):
-    with closing(connect(proxy.url)) as store:
+def test_a_silent_cable_is_unknown_after_a_while(cable, proxy, hasty, straight):
+    with closing(connect(hasty)) as store:
         store.get([NEW])
         proxy.arm(Silence(), when=cable.write)
         assert is_unknown(store.swap(claims(keys(cable))), cable)
@@ -217,8 +223,8 @@ def test_a_silent_cable_is_unknown_after_a_while(cable, proxy, straight):
         assert tokens(store.swap(claims(keys(cable)))) == ["ann"] * cable.batch
 
 
-def test_a_late_reply_is_never_taken_for_the_next_one(cable, proxy):
-    with closing(connect(proxy.url)) as store:
+def test_a_late_reply_is_never_taken_for_the_next_one(cable, proxy, hasty):
+    with closing(connect(hasty)) as store:
         store.get([NEW])
         proxy.arm(Delay(30.0, "reply"), when=cable.write)
         assert is_unknown(store.swap(claims(keys(cable))), cable)
@@ -250,8 +256,8 @@ def test_a_cable_that_breaks_while_a_connection_is_made_ready_says_that_nothing_
             assert tokens(store.swap(claims([NEW]))) == ["ann"]
 
 
-def test_a_server_behind_a_cut_cable_is_unreachable_until_it_is_healed(proxy):
-    with closing(connect(proxy.url)) as store:
+def test_a_server_behind_a_cut_cable_is_unreachable_until_it_is_healed(proxy, hasty):
+    with closing(connect(hasty)) as store:
         first = store.swap(claims([NEW]))
         proxy.cut()
         with pytest.raises(Unreachable, match=r"cannot be reached.*nothing was asked"):
