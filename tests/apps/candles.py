@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,9 @@ from onefold.worker import Worker
 from onefold.worker.secret import Secret
 from onefold.worker.settings import Live
 from onefold.worlds.bars import KEY, Bars
-from onefold.worlds.mischief import Mischief
+from onefold.worlds.mischief import Mischief, Trick
+from onefold.worlds.site import Request, Response
+from tests.waiting import PATIENCE
 
 DAY = 86_400
 MONDAY = 1_759_708_800
@@ -37,6 +40,18 @@ TICKER = "C:EURUSD"
 
 def world(*, now: float = NOW, page: int = 500, mischief: Mischief | None = None) -> Bars:
     return Bars(mischief, page=page, now=lambda: now)
+
+
+class Waiting(Bars):
+    """A service that answers nobody before it is told to."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+        super().__init__(now=lambda: NOW)
+
+    def answer(self, request: Request) -> tuple[Response | None, Trick | None]:
+        self.told.wait(PATIENCE)
+        return super().answer(request)
 
 
 def settings(world: Bars, folder: Path, **more: Any) -> Settings:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -20,16 +19,15 @@ from onefold.apps.candles.transport import Embedded, Message
 from onefold.core.coverage import Span, gaps
 from onefold.core.errors import Unreachable
 from onefold.sinks.bars import BarRow, BarTable, Kept
-from onefold.worlds.bars import KEY, Bars
-from onefold.worlds.mischief import Mischief, Trick
-from onefold.worlds.site import Request, Response
+from onefold.worlds.bars import KEY
+from onefold.worlds.mischief import Mischief
 from tests.apps.candles import (
     DAY,
     EUR,
     MONDAY,
-    NOW,
     TICKER,
     WEEKDAYS,
+    Waiting,
     all_in,
     calmly,
     coverage,
@@ -97,18 +95,6 @@ def test_what_is_in_is_not_asked_for_again_and_a_wider_wish_asks_for_the_rest_al
     assert len(stored(wider.bars)) == len(truth(api, Span(earlier.since, WEEKDAYS.until)))
 
 
-class Waiting(Bars):
-    """A service that answers nobody before it is told to."""
-
-    def __init__(self) -> None:
-        self.told = threading.Event()
-        super().__init__(now=lambda: NOW)
-
-    def answer(self, request: Request) -> tuple[Response | None, Trick | None]:
-        self.told.wait(PATIENCE)
-        return super().answer(request)
-
-
 def test_two_workers_share_the_tiles_and_ask_for_none_twice(ledger, tmp_path):
     with Waiting() as api:
         month = Span(MONDAY - 28 * DAY, MONDAY)
@@ -139,31 +125,28 @@ def test_two_workers_share_the_tiles_and_ask_for_none_twice(ledger, tmp_path):
 
 
 class Lossy(Embedded):
-    """A stream that loses every message of some batches, and says that it took them."""
+    """A stream that loses half of every batch for a while, and says that it took all of it."""
 
-    def __init__(self, losing: int) -> None:
-        super().__init__()
-        self.losing = losing
+    losing = True
 
     async def publish(self, messages: Sequence[Message]) -> None:
-        if self.losing and messages:
-            self.losing -= 1
-            messages = messages[: len(messages) // 2]
-        await super().publish(messages)
+        await super().publish(messages[: len(messages) // 2] if self.losing else messages)
 
 
 def test_a_tile_is_not_in_when_it_was_published_but_when_the_sink_has_it(ledger, tmp_path):
     # Trap 25: marked after publishing, a message that is lost makes the hole permanent.
     seen: list[str] = []
+    stream = Lossy()
     with world() as api:
         api.draw(TICKER, WEEKDAYS)
         said = settings(api, tmp_path, until="2025-10-07")
 
         def partial_first() -> bool:
             seen.extend(states(ledger))
+            stream.losing = not seen
             return states(ledger) == ["complete"]
 
-        run_until(worker(said, ledger, transport=Lossy(3)), partial_first)
+        run_until(worker(said, ledger, transport=stream), partial_first)
 
     assert seen[0] == "partial"
     assert len(stored(said.bars)) == len(truth(api, Span(MONDAY, MONDAY + DAY)))
@@ -300,8 +283,9 @@ def test_a_corrected_bar_replaces_the_old_one_and_is_counted(ledger, tmp_path):
         api.draw(TICKER, monday)
         start = min(api.minutes[TICKER])
         said = settings(api, tmp_path, until="2025-10-07")
-        api.failing[2] = 3  # the first attempt sees only what came before its third page
+        api.failing[2] = 10_000  # the first worker sees only what comes before the third page
         run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
+        api.failing.clear()
         row = api.minutes[TICKER][start]
         api.correct(TICKER, start, c=row["o"], v=row["v"] + 1)
         run_until(worker(said, ledger), lambda: states(ledger) == ["complete"])
@@ -353,8 +337,9 @@ def test_a_correction_that_is_refused_is_counted_and_changes_nothing(ledger, tmp
         api.draw(TICKER, monday)
         said = settings(api, tmp_path, until="2025-10-07", corrections="refuse")
         before = truth(api, monday)
-        api.failing[2] = 3
+        api.failing[2] = 10_000
         run_until(worker(said, ledger), lambda: states(ledger) == ["partial"])
+        api.failing.clear()
         start = min(api.minutes[TICKER])
         api.correct(TICKER, start, v=99_999)
         run_until(worker(said, ledger), lambda: states(ledger) == ["complete"])
