@@ -146,7 +146,7 @@ class Campaign:
         if step.endswith(("take over", "park")) and spot.manner in ("single", "batch"):
             return self._errand(spot.manner, self._oldest(4), Death(spot.point))
         if call.endswith("get") and self.site.effect != "joined":
-            return self._errand(spot.manner, [*reversed(self.open)][:2], Death(spot.point))
+            return self._errand(spot.manner, self._fresh(1), Death(spot.point))._replace(contended=True)
         keys = [*self._some(list(self.open), 2), *self._some(self.over, 1), *self._fresh(3)]
         self.rng.shuffle(keys)
         nth = self.rng.choice((1, 1, 2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -78,13 +78,28 @@ class Errand(NamedTuple):
     death: Death | None = None
     library: int = 0
     """Which of the place's libraries a joined worker uses."""
+    contended: bool = False
+    """Whether another holds the keys all the while, so that there is somebody to wait for."""
 
 
 def work(site: Site, errand: Errand, report: Report) -> None:
     """Go through the keys until every one is done or parked; or die on the way."""
     wire = Tripwire(site.effect, errand.death, report)
     worker = JoinedWorker if site.effect == "joined" else Worker
-    worker(site, errand, wire, report).run()
+    with _held(site, errand.keys if errand.contended else ()):
+        worker(site, errand, wire, report).run()
+
+
+@contextmanager
+def _held(site: Site, keys: Sequence[int]) -> Iterator[None]:
+    """Hold keys in this process too: who dies of waiting for them need not come within a dead one's lease."""
+    ledger = Ledger(site.url)
+    claims = [ledger.claim(Key(SCOPE, key), **site.how()) for key in keys]
+    yield
+    for claim in [claim for claim in claims if claim.won]:
+        # Where this process stood still for a lease, it has taken over from itself, or parked its own.
+        with suppress(LostClaim):
+            claim.release("nobody waited for it")
 
 
 class Worker:
