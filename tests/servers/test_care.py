@@ -11,6 +11,7 @@ import pytest
 
 from tests.servers.fixtures import ours
 from tests.servers.server import Command, Given, Launched, Missing, NotReady, free_port, running
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -168,8 +169,13 @@ def test_locating_what_is_nowhere_says_why():
 
 
 def test_a_server_that_is_deaf_to_signals_is_killed_in_the_end():
-    script = Script(DEAF)
-    server = Launched(script, script, patience=1.0)
+    class SlowToStart(Script):
+        def ping(self, url: str) -> str:
+            wait_for((self.folder / "ready").exists)
+            return super().ping(url)
+
+    script = SlowToStart(DEAF)
+    server = Launched(script, script, patience=1.0)  # for its end: its start may take longer
     server.start()
     server.close()
 
