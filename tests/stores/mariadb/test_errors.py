@@ -124,7 +124,7 @@ def test_a_lock_is_waited_for_five_seconds_unless_the_server_says_less(own_serve
 def test_a_statement_that_took_too_long_is_a_definite_no(opened, mariadb_url, sql):
     store = opened(mariadb_url)
     store.call(KEY)
-    store.ask("SET SESSION max_statement_time = 0.05")
+    store.ask("SET SESSION max_statement_time = 2")
     with closing(dialled(mariadb_url)) as other:
         other.query("LOCK TABLES onefold_entries WRITE")
         sentence = refused(lambda: store.swap(inserts([Key("errors", 2)])), Unreachable)

@@ -124,7 +124,7 @@ def test_a_lock_timeout_that_is_set_is_kept(postgresql_url, given, timeout):
 
 def test_a_statement_timeout_is_a_definite_no(opened, postgresql_url, sql):
     opened(postgresql_url).call(KEY)
-    store = opened(option(postgresql_url, statement_timeout="60ms"))
+    store = opened(option(postgresql_url, statement_timeout="2s"))
     with closing(psycopg.connect(postgresql_url)) as other:
         other.execute("LOCK TABLE onefold_entries IN ACCESS EXCLUSIVE MODE")
         sentence = refused(lambda: store.swap(inserts([Key("errors", 2)])), Unreachable)
