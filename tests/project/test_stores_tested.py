@@ -38,8 +38,13 @@ def test_of_no_store(): pass
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makeini(f"[pytest]\npythonpath = {ROOT}\nmarkers = store(name)\naddopts = -p no:cacheprovider")
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setenv(
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
+    )  # they take longer to load than all of this to run
+    pytester.makeini(
+        f"[pytest]\npythonpath = {ROOT}\nmarkers = store(name)\naddopts = -p no:cacheprovider -p xdist"
+    )
     pytester.makeconftest(CONFTEST)
     for store in ("memory", "sqlite", "redis", "mariadb", "mongodb"):
         path = pytester.path / "stores" / f"{store}.py"

@@ -150,6 +150,7 @@ def test_it(nowhere): pass
 @pytest.mark.parametrize(("ci", "outcome"), [("", {"skipped": 1}), ("true", {"errors": 1})])
 def test_a_missing_server_is_a_skip_with_the_reason_and_in_ci_a_failure(pytester, monkeypatch, ci, outcome):
     monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeini(f"[pytest]\npythonpath = {ROOT}\naddopts = -p no:cacheprovider")
     pytester.makepyfile(SUITE)
 

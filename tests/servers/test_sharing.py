@@ -26,8 +26,9 @@ def note():
 """
 
 
-def test_tests_of_one_server_stay_in_one_process(pytester: pytest.Pytester):
-    pytester.makeini(f"[pytest]\npythonpath = {ROOT}\nmarkers = store(name)")
+def test_tests_of_one_server_stay_in_one_process(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makeini(f"[pytest]\npythonpath = {ROOT}\nmarkers = store(name)\naddopts = -p xdist")
     pytester.makeconftest('pytest_plugins = ["tests.servers.fixtures"]')
     pytester.makepyfile(SUITE)
 
