@@ -128,6 +128,15 @@ def test_an_environment_is_current_until_something_it_depends_on_changes(checkou
     assert after is False
 
 
+def test_what_runs_in_an_environment_keeps_its_bytecode(checkout, monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    variables = load(checkout / "dev").surroundings()
+
+    assert "PYTHONDONTWRITEBYTECODE" not in variables
+    assert variables["VIRTUAL_ENV"] == str(checkout / ".venv")
+
+
 def test_an_environment_that_was_moved_here_is_not_used(checkout):
     launcher = load(checkout / "dev")
     script(checkout / ".venv" / "bin" / "python", "exit 0")
