@@ -9,9 +9,12 @@ from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.server import Recipe
 
-__all__ = ["RECIPES"]
+__all__ = ["RECIPES", "SHARED"]
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (Postgresql(), Redis(), Dynamodb(), Mongodb(), Mariadb(), Cassandra(), Anvil())
 }
+
+SHARED: dict[str, Recipe] = {**RECIPES, "cassandra": Cassandra(lasting=False)}
+"""The same for tests that share a server, which nobody restarts."""
