@@ -1,10 +1,11 @@
-"""What holds for every test: the option --slow, the closing line about stores, and the servers' fixtures."""
+"""What holds for every test: --slow, --stalls, the closing line about stores, and the servers' fixtures."""
 
 import signal
 
 import pytest
 from hypothesis import settings
 
+from tests.stalls import Stalls
 from tests.stores_tested import StoresTested
 
 pytest_plugins = ["tests.servers.fixtures", "tests.servers.cassandra_guarded"]
@@ -21,12 +22,17 @@ MEASURED = ("core", "crashes", "drive", "ledger")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the slow tests too")
+    parser.addoption(
+        "--stalls", type=float, metavar="SECONDS", help="let processes of the run stand still, up to so long"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Started behind a shell script's `&` they would be deaf to it, and so would every process they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(StoresTested(), "stores-tested")
+    if config.getoption("--stalls") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Stalls(config.getoption("--stalls")), "stalls")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
