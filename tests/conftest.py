@@ -1,8 +1,10 @@
 """What holds for every test: --slow, --stalls, the closing line about stores, and the servers' fixtures."""
 
 import signal
+from collections.abc import Generator
 
 import pytest
+from coverage import Coverage
 from hypothesis import settings
 
 from tests.stalls import Stalls
@@ -35,10 +37,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Stalls(config.getoption("--stalls")), "stalls")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Count lines only where that is wanted; pytest-cov's own mark goes on counting in fixtures."""
+    counting = Coverage.current()
+    if counting is None or item.path.parent.name in MEASURED:
+        return (yield)
+    counting.stop()
+    try:
+        return (yield)
+    finally:
+        counting.start()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent.name not in MEASURED:
-            item.add_marker("no_cover")
     if config.getoption("--slow"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
