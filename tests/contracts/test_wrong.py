@@ -72,6 +72,11 @@ FOUND_BY = {
     "ForgetsTheBeginning": ["later_writes_keep_when_the_effect_began"],
     "InsistsOnNewerTimes": ["a_clock_that_jumped_back_does_not_stop_writes"],
     "IdleNeverGrows": ["idle_grows_while_a_version_stands", "a_scan_shows_what_a_look_shows"],
+    "IdleAddsAMinute": [
+        "idle_starts_at_nothing",
+        "a_held_entry_is_due_when_its_lease_is_over",
+        "a_free_entry_is_due_when_its_delay_is_over",
+    ],
     "IdleFromTheCaller": ["idle_is_the_stores_word_not_the_callers"],
     "IdleBelowNothing": ["idle_is_never_negative_when_the_clock_jumps_back"],
     "LosersProlong": ["a_refused_change_writes_nothing_at_all"],

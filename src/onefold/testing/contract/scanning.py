@@ -26,6 +26,9 @@ from onefold.testing.contract.words import (
 
 LIMITS = (1, 2, 3, 7, 12, 13, 1000)
 
+STILL = 20
+"""So often a machine may stand still at the same moment before the store is to blame."""
+
 
 async def _fill(count: int, *states: State, scope: str = "contract") -> list[Key]:
     """Write entries that share one moment, and with it every time that a store could sort them by."""
@@ -102,13 +105,16 @@ async def _due_before(name: Key, wanted: Entry, delay: float | None = None) -> l
     stood for a span by then, it is written anew.
     """
     seen = NOTHING
-    while True:
+    for _ in range(STILL):
         expected = seen.entry.version if seen.entry else None
         await put(name, wanted, expected, delay=delay)
         found = await walk(None, (wanted.state,), due=True)
         seen = await look(name)
         if seen.idle < SPAN:
             return found
+    raise AssertionError(
+        f"what was written a moment ago is said to have stood for {seen.idle:g} s, each time"
+    )
 
 
 @promise
