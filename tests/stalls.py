@@ -2,8 +2,9 @@
 
 `./dev test --stalls 1.5` stops one Python process of the run after another, for up to so many seconds each.
 A test that fails then took a moment for granted: it waited for one thing and asserted another that comes
-later, or counted on a lease that a busy machine outlasts. Servers are let be, and so is whatever a test
-stopped itself. Which process stands still and when is chance; a run cannot be repeated.
+later, or counted on a lease that a busy machine outlasts. Servers are let be, whatever a test stopped itself,
+and tortures of zombies, which take every stop for their own. Which process stands still and when is chance;
+a run cannot be repeated.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Process(NamedTuple):
     parent: int
     name: str
     state: str
+    words: tuple[str, ...] = ()
+    """What it was started with."""
 
 
 def processes() -> Iterator[Process]:
@@ -39,7 +42,8 @@ def processes() -> Iterator[Process]:
             with suppress(OSError):  # it has ended meanwhile
                 head, _, tail = (folder / "stat").read_text().rpartition(")")
                 state, parent, *_ = tail.split()
-                yield Process(int(folder.name), int(parent), head.partition("(")[2], state)
+                words = tuple((folder / "cmdline").read_text(errors="replace").split("\0"))
+                yield Process(int(folder.name), int(parent), head.partition("(")[2], state, words)
 
 
 def may_stand_still(found: list[Process], root: int) -> list[int]:
@@ -51,7 +55,8 @@ def may_stand_still(found: list[Process], root: int) -> list[int]:
             break
         below |= more
     chosen = [one for one in found if one.pid in below - {root} and one.state != "T"]
-    return sorted(one.pid for one in chosen if one.name.startswith(("python", "onefold")))
+    ours = [one for one in chosen if one.name.startswith(("python", "onefold"))]
+    return sorted(one.pid for one in ours if "zombie" not in one.words)
 
 
 class Stalls:

@@ -56,6 +56,7 @@ def test_only_what_is_ours_and_runs_may_stand_still():
         Process(13, 11, "postgres", "S"),
         Process(14, 11, "python", "T"),
         Process(15, 13, "python", "S"),
+        Process(16, 11, "python", "S", ("python", "-m", "tests.torture", "zombie")),
         Process(20, 1, "python", "R"),
     ]
 
