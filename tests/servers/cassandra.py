@@ -90,7 +90,6 @@ class Current:
 
     java: str
     jars: Path
-    lasting: bool = True
     origin: str = f"Maven cassandra-all {VERSION}"
     query: str = ""
 
@@ -107,7 +106,6 @@ class Current:
             "cassandra-foreground": "yes",
             "cassandra.skip_wait_for_gossip_to_settle": 0,
             "cassandra.ring_delay_ms": 0,
-            "cassandra.unsafesystem": "false" if self.lasting else "true",
             "cassandra.shutdown_announce_in_ms": 0,
             "logback.configurationFile": f"file://{folder}/logback.xml",
             "java.io.tmpdir": folder,
@@ -123,15 +121,13 @@ class Current:
 class Cassandra:
     name = "cassandra"
 
-    def __init__(self, lasting: bool = True) -> None:
-        """One whose keyspaces need not outlive a restart makes them in half of the time."""
-        self._lasting = lasting
+    def __init__(self) -> None:
         self._query = ""
 
     def locate(self) -> Current | Old:
         runner = java()
         try:
-            found: Current | Old = Current(runner, parts.part(f"cassandra-{VERSION}", install), self._lasting)
+            found: Current | Old = Current(runner, parts.part(f"cassandra-{VERSION}", install))
         except Missing as missing:
             found = Old(runner, instead(str(missing)))
         self._query = found.query

@@ -6,24 +6,24 @@ and where CI=true a failure. Tests that stop or kill a server take `own_server`,
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
-from tests.servers.recipes import RECIPES, SHARED
-from tests.servers.server import Launched, Missing, Recipe, Server, running
+from tests.servers.recipes import RECIPES
+from tests.servers.server import Launched, Missing, Server, running
 
 OwnServer = Callable[[str], Server]
 
 
 @contextmanager
-def lent(name: str, recipes: Mapping[str, Recipe] = RECIPES) -> Iterator[Server]:
+def lent(name: str) -> Iterator[Server]:
     """Lend a server by name, or end the test with the reason why there is none."""
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(running(recipes[name]))
+            server = stack.enter_context(running(RECIPES[name]))
         except Missing as missing:
             excuse(f"{name}: {missing}")
         yield server
@@ -38,7 +38,7 @@ def excuse(reason: str) -> None:
 def for_the_run(name: str) -> Any:
     @pytest.fixture(scope="session", name=f"{name}_server")
     def server() -> Iterator[Server]:
-        with lent(name, SHARED) as started:
+        with lent(name) as started:
             yield started
 
     return server

@@ -9,12 +9,9 @@ from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.server import Recipe
 
-__all__ = ["RECIPES", "SHARED"]
+__all__ = ["RECIPES"]
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (Postgresql(), Redis(), Dynamodb(), Mongodb(), Mariadb(), Cassandra(), Anvil())
 }
-
-SHARED: dict[str, Recipe] = {**RECIPES, "cassandra": Cassandra(lasting=False)}
-"""The same for tests that share a server, which nobody restarts."""
