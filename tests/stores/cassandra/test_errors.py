@@ -29,7 +29,9 @@ from cassandra.protocol import (
 )
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
-from onefold.stores.cassandra.errors import Full, NoTable, Silent, sorted_out, unreached
+from onefold.stores.cassandra.address import address
+from onefold.stores.cassandra.errors import Full, HalfMade, NoTable, Silent, sorted_out, unreached
+from onefold.stores.cassandra.schema import prepare
 
 
 def unavailable(level: int) -> Unavailable:
@@ -46,6 +48,7 @@ MEANINGS: list[tuple[Exception, type[OnefoldError], str]] = [
     (ConnectionException("it broke"), Unanswered, "did not answer"),
     (OverloadedErrorMessage(0x1001, "much to do", None), Unanswered, "did not answer"),
     (ServerError(0, "a bug", None), Unanswered, "did not answer"),
+    (ServerError(0, "java.lang.IllegalArgumentException: Unknown CF 2269", None), HalfMade, "Unknown CF"),
     (ValueError("whatever it is"), Unanswered, "did not answer"),
     (unavailable(ConsistencyLevel.QUORUM), Unanswered, "did not answer"),
     (unavailable(ConsistencyLevel.SERIAL), Unreachable, "too few live replicas: 1 of 2 needed"),
@@ -108,3 +111,13 @@ def test_an_error_of_a_connection_means(error, kind, words):
 
     assert type(meant) is kind
     assert words in str(meant)
+
+
+def test_a_table_that_another_is_making_is_made_again_which_waits_for_it():
+    flow = prepare(True, address("cassandra://127.0.0.1/shop"))
+    asked = flow.send(None)
+    told = sorted_out(ServerError(0, "Unknown CF 2269", None), "the keyspace")
+    then = flow.send(told)
+    flow.close()
+
+    assert (asked.name, then.name) == ("query", "define")

@@ -42,6 +42,10 @@ class Silent(Unanswered):
     """Nothing was heard for as long as we wait: its connection may be dead without knowing it."""
 
 
+class HalfMade(Unanswered):
+    """The server knows of the table, but another is making it at this moment."""
+
+
 _SERIAL = (ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERIAL)
 
 _REFUSED = [
@@ -89,7 +93,8 @@ def sorted_out(error: Exception, name: str) -> OnefoldError:
             f"{name} could not read what was asked for: {reason}; "
             "`onefold doctor` says whether there are too many tombstones"
         )
-    return Unanswered(f"{name} was asked and did not answer: {reason}")
+    kind = HalfMade if "Unknown CF" in reason else Unanswered
+    return kind(f"{name} was asked and did not answer: {reason}")
 
 
 def _refused(reason: str, name: str) -> OnefoldError:

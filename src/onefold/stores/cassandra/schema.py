@@ -13,7 +13,7 @@ from pathlib import Path
 
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.stores.cassandra.address import Address
-from onefold.stores.cassandra.errors import NoTable
+from onefold.stores.cassandra.errors import HalfMade, NoTable
 from onefold.stores.cassandra.rows import Outcome
 from onefold.stores.shells import on_client
 
@@ -78,7 +78,7 @@ async def prepare(create: bool, address: Address) -> None:
 async def schema_version(address: Address) -> int:
     """Return the version of the tables, 0 if there are none."""
     outcome: Outcome = await on_client("query", statements(address)["schema"])
-    if isinstance(outcome, NoTable):
+    if isinstance(outcome, NoTable | HalfMade):  # to make it again waits for whoever makes it
         return 0
     if isinstance(outcome, OnefoldError):
         raise outcome
