@@ -113,11 +113,33 @@ def test_an_error_of_a_connection_means(error, kind, words):
     assert words in str(meant)
 
 
-def test_a_table_that_another_is_making_is_made_again_which_waits_for_it():
+def half_made() -> OnefoldError:
+    return sorted_out(ServerError(0, "Unknown CF 2269", None), "the keyspace")
+
+
+def test_a_table_that_another_is_making_is_made_too():
     flow = prepare(True, address("cassandra://127.0.0.1/shop"))
     asked = flow.send(None)
-    told = sorted_out(ServerError(0, "Unknown CF 2269", None), "the keyspace")
-    then = flow.send(told)
+    then = flow.send(half_made())
     flow.close()
 
     assert (asked.name, then.name) == ("query", "define")
+
+
+def test_who_only_looks_is_told_that_a_table_did_not_answer_and_never_that_there_is_none():
+    flow = prepare(False, address("cassandra://127.0.0.1/shop"))
+    flow.send(None)
+
+    with pytest.raises(HalfMade, match="did not answer"):
+        flow.send(half_made())
+
+
+def test_a_table_that_is_half_made_after_it_was_made_did_not_answer():
+    flow = prepare(True, address("cassandra://127.0.0.1/shop"))
+    flow.send(None)
+    call = flow.send(half_made())
+    while call.name == "define":
+        call = flow.send([])
+
+    with pytest.raises(HalfMade, match="did not answer"):
+        flow.send(half_made())

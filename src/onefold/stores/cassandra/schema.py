@@ -62,7 +62,7 @@ def printable() -> str:
 
 async def prepare(create: bool, address: Address) -> None:
     """Make sure that the tables are there and are of this version, or say why they cannot be used."""
-    version = await schema_version(address)
+    version = await _first_look(create, address)
     if not version and create:
         await _make(address)
         version = await schema_version(address)
@@ -75,10 +75,20 @@ async def prepare(create: bool, address: Address) -> None:
         raise Misconfigured(f"{address.name} has no ledger in it: a worker makes it when it first uses it")
 
 
+async def _first_look(create: bool, address: Address) -> int:
+    """Take what another is making for not there yet: to make it too does no harm, and takes its time."""
+    try:
+        return await schema_version(address)
+    except HalfMade:
+        if not create:
+            raise
+        return 0
+
+
 async def schema_version(address: Address) -> int:
     """Return the version of the tables, 0 if there are none."""
     outcome: Outcome = await on_client("query", statements(address)["schema"])
-    if isinstance(outcome, NoTable | HalfMade):  # to make it again waits for whoever makes it
+    if isinstance(outcome, NoTable):
         return 0
     if isinstance(outcome, OnefoldError):
         raise outcome
