@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from onefold import Key, Ledger
 from onefold.cli.codes import Code
@@ -168,7 +169,7 @@ def test_the_flows_hold_to_what_was_shown(book: Ledger):
     shown = book.look(KEY)
     ports = Ports(SqliteStore("onefold.db"))
     assert shown is not None
-    stale = shown._replace(version=shown.version - 1)
+    stale = replace(shown, version=shown.version - 1)
 
     assert run(operate.resolve(KEY, True, "null", "ann", "t1", stale), ports).state == "lost"
     assert run(operate.retry(KEY, "ann", "t2", stale), ports).state == "lost"

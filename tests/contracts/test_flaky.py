@@ -38,7 +38,7 @@ class Blocking:
         return run(flow, Ports(self.flaky, self.clock))
 
     def stored(self) -> list[str | None]:
-        return [seen.entry and seen.entry.token for seen in self.behind.get(KEYS)]
+        return [seen.entry.token if seen.entry else None for seen in self.behind.get(KEYS)]
 
 
 class Awaited(Blocking):

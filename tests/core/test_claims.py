@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core import claims
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
@@ -45,12 +46,12 @@ def written(change: Change | Answer) -> tuple[Any, ...]:
         (NOTHING, "joined", ("done", None, "bob", 1, None)),
         (seen(HELD, 60), "idempotent", ("held", None, "bob", 2, 40)),
         (seen(HELD, 60), "one-shot", ("held", None, "bob", 2, 40)),
-        (seen(HELD._replace(begun=1000.0), 60), "one-shot", ("parked", "in-doubt", "ann", 1, 40)),
-        (seen(HELD._replace(begun=1000.0), 60), "idempotent", ("parked", "in-doubt", "ann", 1, 40)),
-        (seen(HELD._replace(attempt=3), 60), "idempotent", ("parked", "failed", "ann", 3, 40)),
-        (seen(HELD._replace(state="free", not_before=1010.0), 10), "one-shot", ("held", None, "bob", 2, 40)),
-        (seen(HELD._replace(state="free", not_before=None), 0), "one-shot", ("held", None, "bob", 2, 40)),
-        (seen(HELD._replace(state="done", expires=1005.0), 5), "one-shot", ("held", None, "bob", 1, 40)),
+        (seen(replace(HELD, begun=1000.0), 60), "one-shot", ("parked", "in-doubt", "ann", 1, 40)),
+        (seen(replace(HELD, begun=1000.0), 60), "idempotent", ("parked", "in-doubt", "ann", 1, 40)),
+        (seen(replace(HELD, attempt=3), 60), "idempotent", ("parked", "failed", "ann", 3, 40)),
+        (seen(replace(HELD, state="free", not_before=1010.0), 10), "one-shot", ("held", None, "bob", 2, 40)),
+        (seen(replace(HELD, state="free", not_before=None), 0), "one-shot", ("held", None, "bob", 2, 40)),
+        (seen(replace(HELD, state="done", expires=1005.0), 5), "one-shot", ("held", None, "bob", 1, 40)),
     ],
 )
 def test_a_claimant_may_write_what_is_free_dead_or_forgotten(stored, effect, expected):
@@ -61,13 +62,13 @@ def test_a_claimant_may_write_what_is_free_dead_or_forgotten(stored, effect, exp
     ("entry", "idle", "state", "wait"),
     [
         (HELD, 59.5, "busy", 0.5),
-        (HELD._replace(state="free", not_before=1010.0), 4.0, "busy", 6.0),
-        (HELD._replace(state="done"), 1e9, "done", 0.0),
-        (HELD._replace(state="done", expires=1005.0), 4.9, "done", 0.0),
-        (HELD._replace(state="parked", why="failed"), 1e9, "parked", 0.0),
-        (HELD._replace(token="bob"), 1e9, "won", 0.0),
-        (HELD._replace(token="bob", state="done"), 0.0, "done", 0.0),
-        (HELD._replace(token="bob", state="parked", why="in-doubt"), 0.0, "parked", 0.0),
+        (replace(HELD, state="free", not_before=1010.0), 4.0, "busy", 6.0),
+        (replace(HELD, state="done"), 1e9, "done", 0.0),
+        (replace(HELD, state="done", expires=1005.0), 4.9, "done", 0.0),
+        (replace(HELD, state="parked", why="failed"), 1e9, "parked", 0.0),
+        (replace(HELD, token="bob"), 1e9, "won", 0.0),
+        (replace(HELD, token="bob", state="done"), 0.0, "done", 0.0),
+        (replace(HELD, token="bob", state="parked", why="in-doubt"), 0.0, "parked", 0.0),
     ],
 )
 def test_a_claimant_is_told_what_it_may_not_write(entry, idle, state, wait):
@@ -79,7 +80,7 @@ def test_a_claimant_is_told_what_it_may_not_write(entry, idle, state, wait):
 
 
 def test_a_joined_claim_is_won_when_its_own_token_is_done():
-    answer = claims.claim(bid("joined"), seen(HELD._replace(token="bob", state="done"), 0))
+    answer = claims.claim(bid("joined"), seen(replace(HELD, token="bob", state="done"), 0))
 
     assert isinstance(answer, Answer)
     assert answer.state == "won"
@@ -89,7 +90,7 @@ def test_other_content_under_the_same_key_is_a_mismatch_whatever_the_state():
     for state in ("free", "held", "done", "parked"):
         answer = claims.claim(
             bid(fingerprint="new"),
-            seen(HELD._replace(state=state, fingerprint="old"), 1e9),
+            seen(replace(HELD, state=state, fingerprint="old"), 1e9),
         )
 
         assert isinstance(answer, Answer)
@@ -97,7 +98,7 @@ def test_other_content_under_the_same_key_is_a_mismatch_whatever_the_state():
 
 
 def test_content_that_one_side_did_not_give_is_not_compared():
-    change = claims.claim(bid(fingerprint=None), seen(HELD._replace(fingerprint="old"), 60))
+    change = claims.claim(bid(fingerprint=None), seen(replace(HELD, fingerprint="old"), 60))
 
     assert isinstance(change, Change)
     assert change.entry is not None
@@ -123,7 +124,7 @@ def test_an_absent_entry_proves_nothing_about_a_record_older_than_keep(effect, a
 
 @pytest.mark.parametrize(("age", "answer"), [(0.0, None), (50.0, None), (55.0, "done"), (9 * DAY, "done")])
 def test_an_expired_entry_still_proves_to_an_older_record_that_it_was_done(age, answer):
-    verdict = claims.claim(bid("one-shot", age=age), seen(HELD._replace(state="done", expires=1005.0), 60))
+    verdict = claims.claim(bid("one-shot", age=age), seen(replace(HELD, state="done", expires=1005.0), 60))
 
     assert (verdict.state if isinstance(verdict, Answer) else None) == answer
 
@@ -147,7 +148,7 @@ def test_a_ledger_that_remembers_for_ever_has_no_beyond():
     ],
 )
 def test_the_stricter_of_holder_and_contender_decides_about_a_begun_effect(holder, contender, parked):
-    change = claims.claim(bid(contender), seen(HELD._replace(effect=holder, begun=1000.0), 60))
+    change = claims.claim(bid(contender), seen(replace(HELD, effect=holder, begun=1000.0), 60))
 
     assert (written(change)[0] == "parked") is parked
 
@@ -157,7 +158,7 @@ def test_the_stricter_of_holder_and_contender_decides_about_a_begun_effect(holde
     [("held", 80, False), ("held", 95, True), ("free", 80, False), ("free", 95, True)],
 )
 def test_a_keyed_effect_past_its_window_is_treated_as_one_shot(state, idle, parked):
-    entry = HELD._replace(state=state, effect="keyed", begun=1000.0)
+    entry = replace(HELD, state=state, effect="keyed", begun=1000.0)
 
     change = claims.claim(bid("keyed", window=100.0), seen(entry, idle))
 
@@ -165,7 +166,7 @@ def test_a_keyed_effect_past_its_window_is_treated_as_one_shot(state, idle, park
 
 
 def test_a_keyed_effect_remembers_when_it_first_began():
-    entry = HELD._replace(effect="keyed", begun=1000.0)
+    entry = replace(HELD, effect="keyed", begun=1000.0)
 
     change = claims.claim(bid("keyed"), seen(entry, 60))
 
@@ -177,11 +178,11 @@ def test_a_keyed_effect_remembers_when_it_first_began():
 @pytest.mark.parametrize(
     ("stored", "takes_suspects", "expected"),
     [
-        (HELD._replace(attempt=1), False, ("held", None, "bob", 2, 40)),
-        (HELD._replace(attempt=2), True, ("held", None, "bob", 3, 40)),
-        (HELD._replace(attempt=2), False, "busy"),
-        (HELD._replace(attempt=2, state="free"), False, ("held", None, "bob", 3, 40)),
-        (HELD._replace(attempt=3), False, ("parked", "failed", "ann", 3, 40)),
+        (replace(HELD, attempt=1), False, ("held", None, "bob", 2, 40)),
+        (replace(HELD, attempt=2), True, ("held", None, "bob", 3, 40)),
+        (replace(HELD, attempt=2), False, "busy"),
+        (replace(HELD, attempt=2, state="free"), False, ("held", None, "bob", 3, 40)),
+        (replace(HELD, attempt=3), False, ("parked", "failed", "ann", 3, 40)),
     ],
 )
 def test_what_died_with_half_of_its_attempts_is_taken_over_only_alone(stored, takes_suspects, expected):
@@ -226,10 +227,10 @@ MINE = Hold(KEY, "ann", HELD)
     ("entry", "answer"),
     [
         (None, "lost"),
-        (HELD._replace(token="bob"), "lost"),
-        (HELD._replace(state="done"), "lost"),
-        (HELD._replace(state="free"), "lost"),
-        (HELD._replace(state="parked", why="in-doubt"), "parked"),
+        (replace(HELD, token="bob"), "lost"),
+        (replace(HELD, state="done"), "lost"),
+        (replace(HELD, state="free"), "lost"),
+        (replace(HELD, state="parked", why="in-doubt"), "parked"),
     ],
 )
 def test_only_a_held_entry_of_ones_own_is_renewed_or_begun(entry, answer):
@@ -239,16 +240,16 @@ def test_only_a_held_entry_of_ones_own_is_renewed_or_begun(entry, answer):
 
 
 def test_renewing_changes_nothing_but_the_version_and_the_time():
-    assert claims.renew(MINE, HELD._replace(version=44)) == Change(KEY, 44, HELD._replace(version=44))
+    assert claims.renew(MINE, replace(HELD, version=44)) == Change(KEY, 44, replace(HELD, version=44))
 
 
 @pytest.mark.parametrize(
     ("entry", "body", "expected"),
     [
-        (HELD._replace(attempt=0), '"q"', (1, '"q"', True)),
-        (HELD._replace(attempt=0), None, (1, '"r"', True)),
-        (HELD._replace(begun=1000.0), None, (1, '"r"', False)),
-        (HELD._replace(effect="keyed", attempt=1), '"q"', (1, '"q"', True)),
+        (replace(HELD, attempt=0), '"q"', (1, '"q"', True)),
+        (replace(HELD, attempt=0), None, (1, '"r"', True)),
+        (replace(HELD, begun=1000.0), None, (1, '"r"', False)),
+        (replace(HELD, effect="keyed", attempt=1), '"q"', (1, '"q"', True)),
     ],
 )
 def test_begun_is_written_once_with_the_prepared_request(entry, body, expected):
@@ -262,7 +263,7 @@ def test_begun_is_written_once_with_the_prepared_request(entry, body, expected):
 # ----- ending
 
 
-BEGUN = HELD._replace(begun=1000.0)
+BEGUN = replace(HELD, begun=1000.0)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,7 @@ BEGUN = HELD._replace(begun=1000.0)
     ],
 )
 def test_what_the_end_of_an_effect_means(effect, ending, expected):
-    change = claims.end(MINE, BEGUN._replace(effect=effect), Ending(ending), TERMS)
+    change = claims.end(MINE, replace(BEGUN, effect=effect), Ending(ending), TERMS)
 
     assert isinstance(change, Change)
     assert change.entry is not None
@@ -294,13 +295,13 @@ def test_what_the_end_of_an_effect_means(effect, ending, expected):
 @pytest.mark.parametrize("effect", ["keyed", "idempotent"])
 @pytest.mark.parametrize("ending", ["refused", "raised"])
 def test_attempts_used_up_park_as_failed(effect, ending):
-    change = claims.end(MINE, BEGUN._replace(effect=effect, attempt=3), Ending(ending), TERMS)
+    change = claims.end(MINE, replace(BEGUN, effect=effect, attempt=3), Ending(ending), TERMS)
 
     assert written(change)[:2] == ("parked", "failed")
 
 
 def test_a_one_shot_that_was_always_refused_is_parked_as_failed():
-    change = claims.end(MINE, BEGUN._replace(attempt=3), Ending("refused"), TERMS)
+    change = claims.end(MINE, replace(BEGUN, attempt=3), Ending("refused"), TERMS)
 
     assert written(change)[:2] == ("parked", "failed")
 
@@ -337,7 +338,7 @@ def test_a_failed_attempt_may_leave_another_body_behind():
 
 def test_a_freed_one_shot_has_not_begun_and_a_freed_keyed_effect_has():
     for effect, begun in (("one-shot", None), ("keyed", 1000.0), ("idempotent", None)):
-        change = claims.end(MINE, BEGUN._replace(effect=effect), Ending("refused"), TERMS)  # type: ignore[arg-type]
+        change = claims.end(MINE, replace(BEGUN, effect=effect), Ending("refused"), TERMS)
 
         assert isinstance(change, Change)
         assert change.entry is not None
@@ -348,10 +349,10 @@ def test_a_freed_one_shot_has_not_begun_and_a_freed_keyed_effect_has():
     "entry",
     [
         None,
-        HELD._replace(token="bob"),
-        HELD._replace(state="free"),
-        HELD._replace(state="done"),
-        HELD._replace(token="bob", state="parked", why="in-doubt"),
+        replace(HELD, token="bob"),
+        replace(HELD, state="free"),
+        replace(HELD, state="done"),
+        replace(HELD, token="bob", state="parked", why="in-doubt"),
     ],
 )
 @pytest.mark.parametrize("ending", ["returned", "refused", "rejected", "raised", "parked"])
@@ -363,7 +364,7 @@ def test_whoever_does_not_hold_it_any_more_cannot_end_it(entry, ending):
 
 
 def test_the_holder_of_a_parked_one_shot_may_still_settle_it_or_free_it():
-    parked = BEGUN._replace(state="parked", why="in-doubt", version=41)
+    parked = replace(BEGUN, state="parked", why="in-doubt", version=41)
 
     settled = claims.end(MINE, parked, Ending("returned", '"ok"'), TERMS)
     freed = claims.end(MINE, parked, Ending("refused"), TERMS)
@@ -373,7 +374,7 @@ def test_the_holder_of_a_parked_one_shot_may_still_settle_it_or_free_it():
 
 
 def test_a_joined_entry_may_be_given_its_receipt_after_the_effect():
-    change = claims.end(MINE, HELD._replace(state="done", effect="joined"), Ending("returned", "1"), TERMS)
+    change = claims.end(MINE, replace(HELD, state="done", effect="joined"), Ending("returned", "1"), TERMS)
 
     assert written(change)[0] == "done"
 
@@ -382,8 +383,8 @@ def test_a_joined_entry_may_be_given_its_receipt_after_the_effect():
     ("entry", "expected"),
     [
         (None, ("free", None, "bob", 1, None)),
-        (HELD._replace(state="free", attempt=1), ("free", None, "bob", 2, 40)),
-        (HELD._replace(state="free", attempt=2), ("parked", "failed", "bob", 3, 40)),
+        (replace(HELD, state="free", attempt=1), ("free", None, "bob", 2, 40)),
+        (replace(HELD, state="free", attempt=2), ("parked", "failed", "bob", 3, 40)),
     ],
 )
 def test_a_rolled_back_joined_attempt_is_counted(entry, expected):
@@ -415,7 +416,7 @@ def test_a_rolled_back_attempt_on_what_is_not_free_counts_nowhere():
 # ----- probes and people
 
 
-PARKED = BEGUN._replace(state="parked", why="in-doubt")
+PARKED = replace(BEGUN, state="parked", why="in-doubt")
 
 
 @pytest.mark.parametrize(
@@ -449,7 +450,7 @@ def test_a_person_decides_about_what_is_parked_and_takes_the_token_away(happened
     assert (change.entry.begun is None) is not happened
 
 
-@pytest.mark.parametrize("entry", [None, HELD, HELD._replace(state="done"), HELD._replace(state="free")])
+@pytest.mark.parametrize("entry", [None, HELD, replace(HELD, state="done"), replace(HELD, state="free")])
 def test_only_what_is_parked_can_be_resolved(entry):
     assert claims.resolve(KEY, entry, "op", True, None) is None
 
@@ -459,14 +460,14 @@ def test_only_what_is_parked_can_be_resolved(entry):
     [
         (None, False),
         (HELD, False),
-        (HELD._replace(state="done"), False),
-        (HELD._replace(state="free"), True),
+        (replace(HELD, state="done"), False),
+        (replace(HELD, state="free"), True),
         (PARKED, False),
-        (PARKED._replace(why="beyond-memory"), False),
-        (PARKED._replace(why="failed"), True),
-        (PARKED._replace(why="by-hand"), False),
-        (PARKED._replace(why="by-hand", begun=None), True),
-        (PARKED._replace(why="by-hand", effect="keyed"), True),
+        (replace(PARKED, why="beyond-memory"), False),
+        (replace(PARKED, why="failed"), True),
+        (replace(PARKED, why="by-hand"), False),
+        (replace(PARKED, why="by-hand", begun=None), True),
+        (replace(PARKED, why="by-hand", effect="keyed"), True),
     ],
 )
 def test_a_retry_by_hand_is_allowed_only_where_it_cannot_double(entry, allowed):

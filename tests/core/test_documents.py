@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.claims import Bid
 from onefold.core.documents import PAGE, Document, listed, load, named, save
@@ -112,7 +113,7 @@ def test_what_nobody_may_try_is_parked_and_what_stands_already_is_left():
     known, new = Bid(Key("s", "known"), "a", terms), Bid(Key("s", "new"), "b", terms, body='"raw"')
     run(claim([known]), ports)
 
-    left, parked = run(set_aside([known._replace(token="c"), new], "failed"), ports)
+    left, parked = run(set_aside([replace(known, token="c"), new], "failed"), ports)
 
     assert left.entry is not None
     assert (left.entry.state, left.entry.token) == ("held", "a")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.audit import LIMIT, acts, audit_key, note
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
@@ -411,7 +412,7 @@ def test_a_holder_adopts_the_version_that_its_lost_heartbeat_wrote():
     world.script |= dict.fromkeys(range(2, TRIES + 1), "lose-request")
     [unsure] = world.run(renew([hold]))
 
-    [answer] = world.run(renew([hold._replace(unsure=True)]))
+    [answer] = world.run(renew([replace(hold, unsure=True)]))
 
     assert (unsure.state, answer.state) == ("unknown", "won")
     assert answer.entry.version == hold.entry.version + 2
@@ -495,7 +496,7 @@ def test_a_decision_is_taken_anew_if_the_entry_changes_in_between():
 def _settle_if_parked(entry: Entry | None) -> Change | None:
     if entry is None or entry.state != "parked":
         return None
-    return Change(KEY, entry.version, entry._replace(state="done", token="second"))
+    return Change(KEY, entry.version, replace(entry, state="done", token="second"))
 
 
 def test_an_operator_cannot_retry_what_is_in_doubt_and_nothing_is_noted():

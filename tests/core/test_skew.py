@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core import claims
 from onefold.core.claims import Answer, Bid, Ending, Hold
@@ -61,7 +62,8 @@ def clocks() -> Iterator[tuple[float, float, float]]:
 
 def look(entry: Entry, writer: float, reader: float, passed: float) -> Seen:
     """Show an entry, written by one clock, to another."""
-    stored = entry._replace(
+    stored = replace(
+        entry,
         written=WRITTEN + writer,
         begun=None if entry.begun is None else WRITTEN + writer,
         not_before=None if entry.not_before is None else WRITTEN + writer + entry.not_before,
@@ -108,7 +110,7 @@ def test_a_busy_answer_says_how_long_it_may_take():
 
 
 def test_what_is_done_is_never_forgotten_before_its_time():
-    done = HELD._replace(state="done", expires=500.0)
+    done = replace(HELD, state="done", expires=500.0)
     for writer, reader, passed in clocks():
         seen = look(done, writer, reader, passed)
         if takes(decide(seen)):
@@ -118,7 +120,7 @@ def test_what_is_done_is_never_forgotten_before_its_time():
 
 
 def test_what_is_removed_is_followed_by_a_higher_version():
-    done = HELD._replace(state="done", expires=0.0)
+    done = replace(HELD, state="done", expires=0.0)
     for writer, reader, passed in clocks():
         if claims.forgotten(look(done, writer, reader, passed)):
             # The first of its writers may have been ahead of the last one, and the next is behind the purge.
@@ -131,11 +133,11 @@ def test_what_is_removed_is_followed_by_a_higher_version():
     [
         (NOTHING, False),
         (Seen(HELD, 1e9), False),
-        (Seen(HELD._replace(state="done"), 1e9), False),
-        (Seen(HELD._replace(state="done", written=10.0, expires=15.0), 4.9), False),
-        (Seen(HELD._replace(state="done", written=10.0, expires=15.0), 5.0), True),
-        (Seen(HELD._replace(state="done", written=10.0, expires=15.0), 124.9, SKEW), False),
-        (Seen(HELD._replace(state="done", written=10.0, expires=15.0), 125.0, SKEW), True),
+        (Seen(replace(HELD, state="done"), 1e9), False),
+        (Seen(replace(HELD, state="done", written=10.0, expires=15.0), 4.9), False),
+        (Seen(replace(HELD, state="done", written=10.0, expires=15.0), 5.0), True),
+        (Seen(replace(HELD, state="done", written=10.0, expires=15.0), 124.9, SKEW), False),
+        (Seen(replace(HELD, state="done", written=10.0, expires=15.0), 125.0, SKEW), True),
     ],
 )
 def test_only_what_is_certainly_forgotten_may_be_removed(seen, forgotten):
@@ -144,14 +146,14 @@ def test_only_what_is_certainly_forgotten_may_be_removed(seen, forgotten):
 
 def test_no_keyed_effect_runs_again_when_the_far_side_may_have_forgotten_it():
     for state in ("held", "free"):
-        begun = HELD._replace(state=state, effect="keyed", begun=0.0)
+        begun = replace(HELD, state=state, effect="keyed", begun=0.0)
         for writer, reader, passed in clocks():
             if takes(decide(look(begun, writer, reader, passed), "keyed", WINDOW)):
                 assert passed < WINDOW - MARGIN, (state, writer, reader, passed)
 
 
 def test_a_back_off_is_a_courtesy_and_lasts_as_long_as_the_readers_clock_says():
-    free = HELD._replace(state="free", not_before=10.0)
+    free = replace(HELD, state="free", not_before=10.0)
 
     assert not takes(decide(look(free, 0, 0, 9.9)))
     assert takes(decide(look(free, 0, 0, 10.0)))
@@ -160,8 +162,8 @@ def test_a_back_off_is_a_courtesy_and_lasts_as_long_as_the_readers_clock_says():
 
 def test_what_a_process_watched_itself_is_certain_whatever_the_clocks_say():
     sightings = Sightings()
-    stored = HELD._replace(written=WRITTEN)
-    mine = [Change(KEY, None, HELD._replace(token="bob"))]
+    stored = replace(HELD, written=WRITTEN)
+    mine = [Change(KEY, None, replace(HELD, token="bob"))]
 
     sightings.judge(mine, [Seen(stored, 0.0, SKEW)], now=100.0)
     [early] = sightings.judge(mine, [Seen(stored, 0.0, SKEW)], now=100.0 + LEASE - 0.1)
@@ -175,7 +177,7 @@ def test_what_a_process_watched_itself_is_certain_whatever_the_clocks_say():
 
 
 def test_people_are_told_of_a_silent_holder_when_others_may_act_on_it():
-    held = HELD._replace(written=WRITTEN)
+    held = replace(HELD, written=WRITTEN)
 
     assert "its lease ends in" in tell(KEY, Seen(held, LEASE, SKEW))
     assert "fell silent" in tell(KEY, Seen(held, LEASE + SKEW, SKEW))
@@ -191,8 +193,8 @@ def test_a_winner_who_was_kept_waiting_counts_the_skew_into_the_window():
     [won] = run(claim([bid]), ports)
     assert won.entry is not None
     first = won.entry.written - (WINDOW - MARGIN - SKEW)
-    begun_before = won.entry._replace(begun=first + 0.1)
-    too_late = won.entry._replace(begun=first)
+    begun_before = replace(won.entry, begun=first + 0.1)
+    too_late = replace(won.entry, begun=first)
 
     assert won.skew == SKEW
     assert run(ready(bid, Answer("won", begun_before, 0.0, won.since, SKEW)), ports).state == "won"

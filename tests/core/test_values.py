@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from onefold.core.claims import Answer
 from onefold.core.entry import NOTHING, Change, Entry, Seen, due, expired, stamped
@@ -258,20 +259,20 @@ HELD = Entry("held", lease=60.0, written=1_700_000_000.0)
         (Seen(HELD, 10), "its lease ends in 50 s"),
         (Seen(HELD, 90), "fell silent: the lease ended 30 s ago"),
         (
-            Seen(HELD._replace(state="done"), 0),
+            Seen(replace(HELD, state="done"), 0),
             "is done since 2023-11-14 22:13:20Z; it is remembered for ever",
         ),
-        (Seen(HELD._replace(state="done", expires=1_700_000_060.0), 0), "until 2023-11-14 22:14:20Z"),
-        (Seen(HELD._replace(state="free"), 0), "it was not tried, and may run at any time"),
-        (Seen(HELD._replace(state="free", attempt=1), 0), "it was tried 1 time, and"),
+        (Seen(replace(HELD, state="done", expires=1_700_000_060.0), 0), "until 2023-11-14 22:14:20Z"),
+        (Seen(replace(HELD, state="free"), 0), "it was not tried, and may run at any time"),
+        (Seen(replace(HELD, state="free", attempt=1), 0), "it was tried 1 time, and"),
         (
-            Seen(HELD._replace(state="free", attempt=2, not_before=1_700_000_009.0), 4),
+            Seen(replace(HELD, state="free", attempt=2, not_before=1_700_000_009.0), 4),
             "2 times, and waits 5.0 s",
         ),
-        (Seen(HELD._replace(state="parked", why="in-doubt"), 0), "running it again could double it"),
-        (Seen(HELD._replace(state="parked", why="failed"), 0), "its attempts are used up"),
-        (Seen(HELD._replace(state="parked", why="by-hand"), 0), "set aside by hand"),
-        (Seen(HELD._replace(state="parked", why="beyond-memory"), 0), "older than the ledger's memory"),
+        (Seen(replace(HELD, state="parked", why="in-doubt"), 0), "running it again could double it"),
+        (Seen(replace(HELD, state="parked", why="failed"), 0), "its attempts are used up"),
+        (Seen(replace(HELD, state="parked", why="by-hand"), 0), "set aside by hand"),
+        (Seen(replace(HELD, state="parked", why="beyond-memory"), 0), "older than the ledger's memory"),
     ],
 )
 def test_every_state_has_its_sentence(seen, words):
@@ -279,8 +280,8 @@ def test_every_state_has_its_sentence(seen, words):
 
 
 def test_the_next_steps_of_what_is_parked_are_commands():
-    in_doubt = next_steps(KEY, Seen(HELD._replace(state="parked", why="in-doubt")))
-    failed = next_steps(KEY, Seen(HELD._replace(state="parked", why="failed")))
+    in_doubt = next_steps(KEY, Seen(replace(HELD, state="parked", why="in-doubt")))
+    failed = next_steps(KEY, Seen(replace(HELD, state="parked", why="failed")))
 
     assert in_doubt == [
         "onefold resolve charges A-17 --happened",

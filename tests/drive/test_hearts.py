@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onefold import drive
 from onefold.core.claims import Answer, Bid, Hold
@@ -27,7 +28,7 @@ SHORT = Terms(lease=0.09)
 
 def pulse(since: float = 0.0, lease: float = 30.0, effect: str = "idempotent", key: int = 1) -> Pulse:
     entry = Entry("held", token="ann", version=5, effect=effect, lease=lease)  # type: ignore[arg-type]
-    return Pulse(Hold(Key("hearts", key), "ann", entry, since), Terms(lease=lease))
+    return Pulse.of(Hold(Key("hearts", key), "ann", entry, since), Terms(lease=lease))
 
 
 # ----- the bookkeeping
@@ -51,7 +52,7 @@ def test_a_key_that_its_holder_took_over_from_itself_stands_once_in_a_beat():
 
 def test_a_renewed_claim_counts_its_lease_from_the_send():
     one = pulse()
-    one.hear(Answer("won", one.hold.entry._replace(version=6), since=12.0), now=20.0)
+    one.hear(Answer("won", replace(one.hold.entry, version=6), since=12.0), now=20.0)
 
     assert (one.next, one.hold.since, one.hold.entry.version, one.gone(41.9)) == (22.0, 12.0, 6, False)
 
@@ -115,7 +116,9 @@ class Counting:
         """Win keys in one claim: their leases count from one moment, and so all their beats fall together."""
         bids = [Bid(Key("hearts", n), f"t{n}", SHORT, "idempotent") for n in numbers]
         won = zip(bids, run(claim(bids), Ports(self.store)), strict=True)
-        return [Pulse(Hold(bid.key, bid.token, stored(answer), answer.since), SHORT) for bid, answer in won]
+        return [
+            Pulse.of(Hold(bid.key, bid.token, stored(answer), answer.since), SHORT) for bid, answer in won
+        ]
 
 
 def stored(answer: Answer) -> Entry:

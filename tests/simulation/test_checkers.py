@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.claims import Answer
 from onefold.core.entry import Change, Effect, Entry
@@ -20,8 +21,8 @@ from onefold.testing.sim.subject import KEYS, Attempt, Kind, Op, Subject, Write
 from onefold.testing.sim.world import World
 
 HELD = Entry("held", token="ann", version=100, fence=100, lease=6.0, attempt=1)
-DONE = HELD._replace(state="done", version=101)
-PARKED = HELD._replace(state="parked", why="in-doubt", version=101, begun=1.0)
+DONE = replace(HELD, state="done", version=101)
+PARKED = replace(HELD, state="parked", why="in-doubt", version=101, begun=1.0)
 
 
 class Stage:
@@ -48,7 +49,7 @@ class Stage:
         self.subject.current = new
 
     def claim(self, token: str = "ann") -> None:
-        self.write(None, HELD._replace(token=token, begun=1.0), self.op("claim", token))
+        self.write(None, replace(HELD, token=token, begun=1.0), self.op("claim", token))
 
     def answer(self, op: Op, answer: Answer) -> None:
         op.returned = self.world.now
@@ -73,13 +74,13 @@ def effects(stage: Stage) -> None:
 
 def fences(stage: Stage) -> None:
     stage.claim()
-    stage.write(HELD, HELD._replace(version=101, fence=101), stage.op("renew"))
+    stage.write(HELD, replace(HELD, version=101, fence=101), stage.op("renew"))
 
 
 def sink(stage: Stage) -> None:
     stage.subject.fenced = True
     stage.claim("ann")
-    stage.write(HELD, HELD._replace(token="bob", version=101), stage.op("claim", "bob"))
+    stage.write(HELD, replace(HELD, token="bob", version=101), stage.op("claim", "bob"))
     stage.effect("bob")
     stage.effect("ann")
     checkers.sink(stage.world, stage.subject)
@@ -88,12 +89,12 @@ def sink(stage: Stage) -> None:
 def register(stage: Stage) -> None:
     for token in ("ann", "bob"):
         op = stage.op("end", token, "returned")
-        op.answer, op.returned = Answer("settled", DONE._replace(token=token)), 1.0
+        op.answer, op.returned = Answer("settled", replace(DONE, token=token)), 1.0
     checkers.in_order(stage.world, stage.subject)
 
 
 def lost(stage: Stage) -> None:
-    stage.write(None, HELD._replace(state="free"), stage.op("note"))
+    stage.write(None, replace(HELD, state="free"), stage.op("note"))
     checkers.lost(stage.world, stage.subject)
 
 
@@ -140,8 +141,8 @@ def leases(stage: Stage) -> None:
     stage.subject.since = 0.0
     now = stage.world.clock()
     stage.write(
-        HELD._replace(written=now),
-        HELD._replace(token="bob", version=101, fence=101),
+        replace(HELD, written=now),
+        replace(HELD, token="bob", version=101, fence=101),
         stage.op("claim", "bob"),
     )
 
@@ -156,7 +157,7 @@ def settled(stage: Stage) -> None:
 
 
 def doubt(stage: Stage) -> None:
-    stage.write(PARKED, PARKED._replace(state="held", why=None, version=102), stage.op("renew"))
+    stage.write(PARKED, replace(PARKED, state="held", why=None, version=102), stage.op("renew"))
 
 
 def memory(stage: Stage) -> None:
@@ -217,7 +218,7 @@ def test_a_plain_delivery_breaks_nothing():
     stage.answer(stage.subject.ops[0], Answer("won", entry))
     stage.effect()
     assert entry is not None
-    done = entry._replace(state="done", version=101)
+    done = replace(entry, state="done", version=101)
     ending = stage.op("end", ending="returned")
     stage.write(entry, done, ending)
     stage.answer(ending, Answer("settled", done))

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core import claims
 from onefold.core.claims import Answer, Bid, Ending, Hold
@@ -229,7 +230,7 @@ def test_giving_a_one_shot_claim_back_before_it_was_begun_takes_no_attempt_away(
     entry = Entry("held", token="ann", version=5, effect="one-shot", attempt=3)
     hold = Hold(KEY, "ann", entry)
     untried = claims.end(hold, entry, Ending("refused", at_once=True), TERMS)
-    begun = claims.end(hold, entry._replace(begun=1.0), Ending("refused", at_once=True), TERMS)
+    begun = claims.end(hold, replace(entry, begun=1.0), Ending("refused", at_once=True), TERMS)
 
     assert not isinstance(untried, Answer)
     assert not isinstance(begun, Answer)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.entry import Effect, Entry
 from onefold.testing.torture.account import Account, Run, Trail, account, trail
@@ -160,7 +161,7 @@ def test_a_server_that_was_killed_explains_what_is_in_doubt_and_nothing_else():
     doubt = Entry("parked", why="in-doubt")
 
     assert not judged("one-shot", doubt, ONCE, UNSURE_OF_7).unexplained
-    assert judged("one-shot", doubt._replace(why="failed"), ONCE, UNSURE_OF_7).unexplained
+    assert judged("one-shot", replace(doubt, why="failed"), ONCE, UNSURE_OF_7).unexplained
     assert judged("one-shot", doubt, ONCE, LIVED).unexplained
 
 

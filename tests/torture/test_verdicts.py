@@ -4,6 +4,7 @@ import random
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.entry import Entry
 from onefold.testing.mishaps import Drop, Exchange, Reset, Swallow
@@ -11,7 +12,7 @@ from onefold.testing.torture.losses import some_mishaps, was_cut
 from onefold.testing.torture.verdicts import DEEDS, RECEIPT, Asked, Losses, Told, borne_out
 
 HELD = Entry("held", token="mine", version=7)
-RENEWED = HELD._replace(version=8)
+RENEWED = replace(HELD, version=8)
 SETTLED = Entry("done", token="mine", version=8, body=RECEIPT)
 RELEASED = Entry("free", token="mine", version=8)
 THEIRS = Entry("held", token="theirs", version=8)
@@ -50,7 +51,7 @@ def test_every_word_is_judged():
 
 
 def test_a_receipt_that_is_not_the_one_that_was_given_is_found():
-    assert not borne_out(asked("settled", SETTLED._replace(body='"another"')))
+    assert not borne_out(asked("settled", replace(SETTLED, body='"another"')))
 
 
 def test_the_closing_line_counts_cuts_the_misled_and_the_unknown():

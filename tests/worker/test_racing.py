@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.claims import Bid
 from onefold.core.entry import Effect, Entry
@@ -25,7 +26,7 @@ PATIENT = Terms(lease=6, backoff=(600, 600), attempts=8)
 def entry(source: str = "fast", *, attempt: int = 1, later: bool = False, **more) -> Entry:
     body = written(Task(KEY, Record("r1", {}, 1, source), error="Refused: no", later=later))
     kept = Entry("free", token="t", version=7, attempt=attempt, not_before=99.0, source=source, body=body)
-    return kept._replace(**more)
+    return replace(kept, **more)
 
 
 def second(source: str = "slow") -> Bid:

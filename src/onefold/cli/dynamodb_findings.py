@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from onefold.cli.findings import Finding, Level, worker_clock
-from onefold.core.entry import Entry
+from onefold.core.entry import FIELDS
 from onefold.core.errors import OnefoldError
 from onefold.core.story import span
 from onefold.stores.dynamodb.items import LINGER
@@ -21,7 +21,7 @@ from onefold.stores.dynamodb.schema import EXPIRY
 Told = Mapping[str, Any]
 """A table, as AWS describes it."""
 
-OURS = {*Entry._fields, "due", "open", "scope", "id"}
+OURS = {*FIELDS, "due", "open", "scope", "id"}
 """Attributes that entries have, none of which may be what DynamoDB expires them by."""
 
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
+from msgspec.structs import asdict
+
 from onefold.core.entry import Entry, Seen
 from onefold.core.key import Key
 from onefold.core.story import moment
@@ -30,7 +32,7 @@ def key_json(key: Key) -> dict[str, Any]:
 
 def entry_json(entry: Entry) -> dict[str, Any]:
     """Give all that is stored, for programs."""
-    told = entry._asdict()
+    told = asdict(entry)
     del told["label"], told["token"]
     # JSON has no infinity, and a file that others write may hold one.
     lease = entry.lease if isfinite(entry.lease) else None

@@ -7,17 +7,19 @@ says nothing about the effect: its holder may have died before it, died after it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from onefold.core.entry import Change, Effect, Entry, Seen, Why, expired, made
+from msgspec import Struct
+from msgspec.structs import replace
+
+from onefold.core.entry import Change, Effect, Entry, Seen, Why, expired
 from onefold.core.key import Key
 from onefold.core.terms import Seconds, Terms
 
 _STRICTNESS: dict[Effect, int] = {"idempotent": 0, "joined": 0, "keyed": 1, "one-shot": 2}
 
 
-class Bid(NamedTuple):
+class Bid(Struct, frozen=True, gc=False):
     """What a claimant wants: one attempt, named by its token, on one key."""
 
     key: Key
@@ -37,7 +39,7 @@ class Bid(NamedTuple):
     """Take over also what may have killed its holders; who can try it alone elsewhere leaves it to that."""
 
 
-class Hold(NamedTuple):
+class Hold(Struct, frozen=True, gc=False):
     """A claim that was won, as last heard from the store."""
 
     key: Key
@@ -49,8 +51,7 @@ class Hold(NamedTuple):
     """A write of ours went unanswered: the stored version may be ahead of `entry`."""
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct, gc=False):
     """What a claimant or holder is told. Losing is an answer, not an error."""
 
     state: Literal["won", "done", "busy", "parked", "mismatch", "lost", "settled", "unknown"]
@@ -174,28 +175,25 @@ def _take(bid: Bid, expected: int | None, attempt: int, prior: Entry | None = No
     begun = prior.begun if prior and bid.effect == "keyed" else None
     keep = bid.terms.keep if bid.effect == "joined" else None
     held = _held(bid, counted, begun, prior)
-    return made(Change, (bid.key, expected, held, bid.begin and begun is None, None, keep))
+    return Change(bid.key, expected, held, bid.begin and begun is None, None, keep)
 
 
 def _held(bid: Bid, attempt: int, begun: float | None = None, prior: Entry | None = None) -> Entry:
-    key, token, terms, effect, _, _, _, fingerprint, source, body, _ = bid
-    state = "done" if effect == "joined" else "held"
+    effect, fingerprint, source, body = bid.effect, bid.fingerprint, bid.source, bid.body
+    state: Literal["done", "held"] = "done" if effect == "joined" else "held"
     if prior is not None:
         fingerprint = fingerprint or prior.fingerprint
         source = source or prior.source
         body = prior.body if body is None else body
-    return made(
-        Entry,
-        (
-            state, None, token, 0, 0, effect, begun, terms.lease, 0.0, attempt,
-            None, None, fingerprint, key.label, source, body,
-        ),
+    return Entry(
+        state, None, bid.token, 0, 0, effect, begun, bid.terms.lease, 0.0, attempt,
+        None, None, fingerprint, bid.key.label, source, body,
     )  # fmt: skip
 
 
 def _park(key: Key, entry: Entry, why: Why, expected: int | None) -> Change:
     # The holder's token stays: it may be alive and still say how it ended.
-    return Change(key, expected, entry._replace(state="parked", why=why, not_before=None, expires=None))
+    return Change(key, expected, replace(entry, state="parked", why=why, not_before=None, expires=None))
 
 
 # ----- what a holder does
@@ -218,7 +216,7 @@ def begin(hold: Hold, entry: Entry | None, body: str | None) -> Change | Answer:
     mine = change.entry
     counted = mine.attempt + 1 if mine.effect == "one-shot" and mine.begun is None else mine.attempt
     body = mine.body if body is None else body
-    return change._replace(entry=mine._replace(attempt=counted, body=body), begin=mine.begun is None)
+    return replace(change, entry=replace(mine, attempt=counted, body=body), begin=mine.begun is None)
 
 
 def end(hold: Hold, entry: Entry | None, ending: Ending, terms: Terms) -> Change | Answer:
@@ -230,7 +228,7 @@ def end(hold: Hold, entry: Entry | None, ending: Ending, terms: Terms) -> Change
     match ending.kind:
         case "returned":
             done = _done(entry, ending.body)
-            return made(Change, (hold.key, entry.version, done, False, None, terms.keep))
+            return Change(hold.key, entry.version, done, keep=terms.keep, settles=True)
         case "parked":
             return _park(hold.key, _with_body(entry, ending), "by-hand", entry.version)
         case "rejected":
@@ -243,13 +241,9 @@ def end(hold: Hold, entry: Entry | None, ending: Ending, terms: Terms) -> Change
 
 
 def _done(entry: Entry, receipt: str | None) -> Entry:
-    _, _, token, _, fence, effect, begun, lease, _, attempt, _, _, fingerprint, label, source, _ = entry
-    return made(
-        Entry,
-        (
-            "done", None, token, 0, fence, effect, begun, lease, 0.0, attempt,
-            None, None, fingerprint, label, source, receipt,
-        ),
+    return Entry(
+        "done", None, entry.token, 0, entry.fence, entry.effect, entry.begun, entry.lease, 0.0, entry.attempt,
+        None, None, entry.fingerprint, entry.label, entry.source, receipt,
     )  # fmt: skip
 
 
@@ -267,11 +261,11 @@ def _free(key: Key, entry: Entry, ending: Ending, terms: Terms) -> Change:
 def _freed(entry: Entry, attempt: int) -> Entry:
     # A keyed effect remembers when it first began: the far side's window runs from there.
     begun = entry.begun if entry.effect == "keyed" else None
-    return entry._replace(state="free", why=None, begun=begun, attempt=attempt, lease=0.0, expires=None)
+    return replace(entry, state="free", why=None, begun=begun, attempt=attempt, lease=0.0, expires=None)
 
 
 def _with_body(entry: Entry, ending: Ending) -> Entry:
-    return entry if ending.body is None else entry._replace(body=ending.body)
+    return entry if ending.body is None else replace(entry, body=ending.body)
 
 
 def failed_join(bid: Bid, seen: Seen, how: Ending) -> Change | None:
@@ -280,7 +274,7 @@ def failed_join(bid: Bid, seen: Seen, how: Ending) -> Change | None:
     if entry is not None and entry.state != "free":
         return None
     attempt = (entry.attempt if entry else 0) + (not how.at_once)
-    free = _held(bid, attempt, prior=entry)._replace(state="free", lease=0.0)
+    free = replace(_held(bid, attempt, prior=entry), state="free", lease=0.0)
     expected = entry.version if entry else None
     if how.at_once:
         return Change(bid.key, expected, free, delay=how.delay)
@@ -316,11 +310,11 @@ def resolve(key: Key, entry: Entry | None, token: str, happened: bool, body: str
 
 
 def _happened(key: Key, entry: Entry, token: str, body: str | None) -> Change:
-    return Change(key, entry.version, entry._replace(state="done", why=None, token=token, body=body))
+    return Change(key, entry.version, replace(entry, state="done", why=None, token=token, body=body))
 
 
 def _did_not_happen(key: Key, entry: Entry, token: str, attempt: int) -> Change:
-    freed = _freed(entry, attempt)._replace(token=token, begun=None, not_before=None)
+    freed = replace(_freed(entry, attempt), token=token, begun=None, not_before=None)
     return Change(key, entry.version, freed)
 
 
@@ -328,7 +322,7 @@ def retry(key: Key, entry: Entry | None, token: str) -> Change | None:
     """Make an entry due now, if running it again is known to be safe; None if it is not."""
     if entry is None or not may_retry(entry):
         return None
-    return Change(key, entry.version, _freed(entry, attempt=0)._replace(token=token, not_before=None))
+    return Change(key, entry.version, replace(_freed(entry, attempt=0), token=token, not_before=None))
 
 
 def may_retry(entry: Entry) -> bool:

@@ -31,15 +31,17 @@ class Key:
     def __init__(self, scope: str, *parts: Part) -> None:
         if not parts:
             raise Misconfigured(f"a key in scope {scope!r} has no parts")
-        packed, texts = [_prefix(scope)], []
+        # Copying a digest that has taken in the scope costs less than starting one with it.
+        digest = _scope_digest(scope).copy()
+        texts: list[str] = []
         for part in parts:
             text = part if type(part) is str else _text(scope, part)
             raw = _raw(text, scope, parts)
-            packed += (len(raw).to_bytes(8, "big"), raw)
+            digest.update(len(raw).to_bytes(8, "big") + raw)
             texts.append(text)
         self.scope = scope
         self.parts: tuple[str, ...] = tuple(texts)
-        self.id = blake2b(b"".join(packed), digest_size=32).digest()
+        self.id = digest.digest()
         self.label = label(texts)
 
     @classmethod
@@ -131,8 +133,9 @@ def _raw(text: str, scope: str, parts: tuple[Part, ...]) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _prefix(scope: object) -> bytes:
+def _scope_digest(scope: object) -> blake2b:
+    """Return the digest that every key of a scope starts from. Copy it; never update it."""
     if not isinstance(scope, str) or not scope or len(scope) > SCOPE_LENGTH or not scope.isprintable():
         raise Misconfigured(f"{scope!r:.80} is no scope: 1 to {SCOPE_LENGTH} printable characters are")
     raw = scope.encode()
-    return len(raw).to_bytes(8, "big") + raw
+    return blake2b(len(raw).to_bytes(8, "big") + raw, digest_size=32)

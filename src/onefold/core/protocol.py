@@ -55,7 +55,7 @@ async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> l
             verdict = judge(at, sent[at], reply)
             if isinstance(verdict, Answer):
                 answers[at] = verdict
-                _, idle, verdict.skew = reply
+                idle, verdict.skew = reply.idle, reply.skew
                 verdict.since = since if sent_at - idle > since else sent_at - idle
             else:
                 again.append(at)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from onefold.core.claims import Answer, Hold
 from onefold.core.terms import Terms
 
@@ -15,18 +18,24 @@ SLACK = 0.25
 """The part of its interval by which a beat may come early, so that many leave in one batch."""
 
 
-class Pulse:
-    """A claim beside its effect: what is known of its lease, and whether it was lost."""
+class Pulse(Struct, eq=False, gc=False):
+    """A claim beside its effect: what is known of its lease, and whether it was lost.
 
-    __slots__ = ("hold", "lost", "next", "tell", "terms")
+    The garbage collector does not track it, so whoever sets `tell` clears it when the effect has ended:
+    a callback usually leads back to the claim.
+    """
 
-    def __init__(self, hold: Hold, terms: Terms) -> None:
-        self.hold = hold
-        self.terms = terms
-        self.lost = False
-        self.next = hold.since + terms.lease / 3
-        self.tell: Callable[[], object] | None = None
-        """Called once when the lease is gone; never for a one-shot effect, which runs to its end."""
+    hold: Hold
+    terms: Terms
+    next: float
+    lost: bool = False
+    tell: Callable[[], object] | None = None
+    """Called once when the lease is gone; never for a one-shot effect, which runs to its end."""
+
+    @classmethod
+    def of(cls, hold: Hold, terms: Terms) -> Pulse:
+        """Begin to keep a claim alive."""
+        return cls(hold, terms, hold.since + terms.lease / 3)
 
     def hear(self, answer: Answer, now: float) -> None:
         """Take in what came of a renewal."""
@@ -36,7 +45,7 @@ class Pulse:
                 self.hold = Hold(hold.key, hold.token, answer.entry, answer.since)
                 self.next = answer.since + lease / 3
             case "unknown":
-                self.hold = hold._replace(unsure=True)
+                self.hold = replace(hold, unsure=True)
                 self.miss(now)
             case "parked" if hold.entry.effect == "one-shot":
                 self.next = float("inf")  # it runs to its end and may still be settled

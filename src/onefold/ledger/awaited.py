@@ -176,10 +176,15 @@ class AsyncLedger:
 
     async def _cancelled_if_lost(self, claim: AsyncClaim, fn: Callable[[], Awaitable[Any]]) -> Any:
         """Run an effect; stop it when its lease is gone, unless it is one-shot and must run to its end."""
-        with anyio.CancelScope() as scope:
-            if claim.pulse is not None:
-                claim.pulse.tell = scope.cancel
+        pulse = claim.pulse
+        if pulse is None:
             return await fn()
+        with anyio.CancelScope() as scope:
+            pulse.tell = scope.cancel
+            try:
+                return await fn()
+            finally:
+                pulse.tell = None
         raise LostClaim(claim.key)
 
     # ----- claiming

@@ -13,7 +13,7 @@ from contextvars import ContextVar, Token
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
-from onefold.core.entry import Entry, Seen, made
+from onefold.core.entry import Entry, Seen
 from onefold.core.errors import Busy, LostClaim, Misconfigured, Mismatch, Parked, Unreachable, Unsettled
 from onefold.core.key import Key
 from onefold.core.pulse import Pulse
@@ -53,7 +53,7 @@ class Holding:
         if answer.state == "won" and entry:
             self.state: Literal["won", "done", "busy", "parked"] = "won"
             self.finished = False
-            self.pulse = Pulse(made(Hold, (bid.key, bid.token, entry, answer.since, False)), bid.terms)
+            self.pulse = Pulse.of(Hold(bid.key, bid.token, entry, answer.since), bid.terms)
             return
         self.state = _shown(answer)
         self.finished = True

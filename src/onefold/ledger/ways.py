@@ -15,7 +15,7 @@ from os import urandom
 from typing import Any, TypedDict, Unpack
 
 from onefold.core.claims import Bid, Ending
-from onefold.core.entry import EFFECTS, Effect, made
+from onefold.core.entry import EFFECTS, Effect
 from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds
@@ -55,7 +55,7 @@ class Way:
         _check_scope(key.scope)
         mark = fingerprint(content) if content is not None else None
         age, token = self._age() if self.at else 0.0, urandom(16).hex()
-        return made(Bid, (key, token, self.terms, self.effect, self.window, True, age, mark, "", None, True))
+        return Bid(key, token, self.terms, self.effect, self.window, True, age, mark)
 
     def bids(self, keys: Sequence[Key]) -> list[Bid]:
         """Make one attempt on each of many keys; the tokens are drawn together, because that is cheaper."""
@@ -64,7 +64,7 @@ class Way:
         terms, effect, window, age = self.terms, self.effect, self.window, self._age()
         drawn = urandom(16 * len(keys)).hex()
         return [
-            made(Bid, (key, drawn[at : at + 32], terms, effect, window, True, age, None, "", None, True))
+            Bid(key, drawn[at : at + 32], terms, effect, window, True, age)
             for at, key in zip(range(0, len(drawn), 32), keys, strict=True)
         ]
 

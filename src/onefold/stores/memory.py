@@ -10,7 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from onefold.core.entry import NOTHING, Change, Entry, Reply, Seen, State, due, expired, made, stamped
+from onefold.core.entry import NOTHING, Change, Entry, Reply, Seen, State, due, expired, stamped
 from onefold.core.errors import Misconfigured
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -52,7 +52,7 @@ class MemoryStore:
             self._open.pop(id, None)
         else:
             self._open[id] = None
-        return made(Seen, (entry, 0.0, 0.0))
+        return Seen(entry)
 
     def _seen(self, id: bytes, now: float) -> Seen:
         stored = self._entries.get(id)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onefold.core.entry import NOTHING, OPEN, STATES, Entry, Seen, State
+from onefold.core.entry import FIELDS, NOTHING, OPEN, STATES, Entry, Seen, State
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.shells import Row, on_client
@@ -18,7 +18,7 @@ from onefold.stores.shells import Row, on_client
 Place = list[Any]
 """Where a page starts: behind this scope, due time and id."""
 
-_ENTRY = slice(2, 2 + len(Entry._fields))
+_ENTRY = slice(2, 2 + len(FIELDS))
 _ID, _SCOPE, _LABEL, _DUE, _NOW = 0, 1, 15, 18, 19
 
 
@@ -29,7 +29,7 @@ def found(keys: Sequence[Key], rows: Sequence[Row]) -> list[Seen]:
 
 
 def _seen(row: Row) -> Seen:
-    entry = Entry._make(row[_ENTRY])
+    entry = Entry(*row[_ENTRY])
     return Seen(entry, max(row[_NOW] - entry.written, 0.0))
 
 

@@ -15,6 +15,8 @@ from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from onefold.core import claims
 from onefold.core.claims import Answer, Ending, Hold
 from onefold.core.entry import Change, Effect, Entry, Seen
@@ -168,11 +170,11 @@ def _entry(memory: Memory) -> Entry:
     )
     match memory.fate:
         case "done":
-            return entry._replace(body=memory.receipt)
+            return replace(entry, body=memory.receipt)
         case "in-doubt":
-            return entry._replace(state="parked", why="in-doubt", begun=memory.begun, body=_body(memory))
+            return replace(entry, state="parked", why="in-doubt", begun=memory.begun, body=_body(memory))
         case "free":
-            return entry._replace(state="free", body=_body(memory))
+            return replace(entry, state="free", body=_body(memory))
 
 
 def _body(memory: Memory) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from onefold.core.claims import Answer, Bid
 from onefold.core.entry import Change, Entry, Seen
 from onefold.core.protocol import ask, claim
@@ -37,7 +39,7 @@ def made_due(bid: Bid, entry: Entry | None, rivals: int) -> Change | None:
     """Put a record in the place of another source's, due now; None if it has to wait like any other."""
     if entry is None or not may_overtake(bid, entry, rivals):
         return None
-    due = entry._replace(token=bid.token, not_before=None, source=bid.source, body=bid.body)
+    due = replace(entry, token=bid.token, not_before=None, source=bid.source, body=bid.body)
     return Change(bid.key, entry.version, due)
 
 

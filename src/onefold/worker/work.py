@@ -57,7 +57,7 @@ class Attempt:
         self.pulse: Pulse | None = None
         self.finished = answer.state != "won"
         if answer.state == "won" and answer.entry:
-            self.pulse = Pulse(Hold(bid.key, bid.token, answer.entry, answer.since), bid.terms)
+            self.pulse = Pulse.of(Hold(bid.key, bid.token, answer.entry, answer.since), bid.terms)
 
     @property
     def fence(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.entry import NOTHING, OPEN, UNKNOWN, Change, Entry, State
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
@@ -208,7 +209,7 @@ def test_a_claim_that_was_refused_by_itself_writes_its_hint_again():
 
 
 def test_a_take_over_that_was_refused_by_itself_writes_its_hint_again():
-    mine = MINE._replace(version=6)
+    mine = replace(MINE, version=6)
     store = scripted(update=row(NEW, mine, **REFUSED), list=SILENT, look=row(NEW, mine))
 
     assert stored(store.swap([Change(NEW, 5, entry("held", mine.token))])[0]) == mine
@@ -226,7 +227,7 @@ def test_what_stands_instead_is_looked_for_once(looked, reply):
 
 @pytest.mark.parametrize(("removed", "reply"), [(APPLIED, NOTHING), ([REFUSED], UNKNOWN)])
 def test_a_removal_that_came_too_late_is_unknown(removed, reply):
-    old = MINE._replace(state="done", expires=NOW - 1)
+    old = replace(MINE, state="done", expires=NOW - 1)
     store = scripted(look=row(NEW, old), remove=removed)
 
     assert store.swap([Change(NEW, old.version, None)]) == [reply]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Seen
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
@@ -44,7 +45,7 @@ def test_a_batch_that_is_answered_takes_one_round():
     replies = dynamo.swap(inserts(3))
 
     version = int(NOW * 1_000_000)
-    mine = Seen(MINE._replace(version=version, fence=version, written=NOW), 0.0, 60.0)
+    mine = Seen(replace(MINE, version=version, fence=version, written=NOW), 0.0, 60.0)
     assert replies == [mine, Seen(THEIRS, 100.0, 60.0), mine]
     assert len(dynamo.client.asked) == 1
 
@@ -107,7 +108,7 @@ def test_a_removal_says_that_nothing_is_left_or_what_is():
 
 
 def test_an_item_is_never_older_than_nothing():
-    ahead = THEIRS._replace(written=NOW + 30.0)
+    ahead = replace(THEIRS, written=NOW + 30.0)
 
     assert store([found((KEY, ahead))]).get([KEY]) == [Seen(ahead, 0.0, 60.0)]
 
@@ -181,10 +182,10 @@ def listing(*rows: dict[str, Any]) -> Any:
     ("now", "shown"),
     [
         (THEIRS, True),
-        (THEIRS._replace(version=8, body="changed in between"), True),
-        (THEIRS._replace(state="done"), False),
-        (THEIRS._replace(state="parked", why="failed"), False),
-        (THEIRS._replace(written=NOW, version=8), False),
+        (replace(THEIRS, version=8, body="changed in between"), True),
+        (replace(THEIRS, state="done"), False),
+        (replace(THEIRS, state="parked", why="failed"), False),
+        (replace(THEIRS, written=NOW, version=8), False),
         (None, False),
     ],
 )
@@ -199,7 +200,7 @@ def test_what_the_index_lists_is_shown_only_if_it_still_stands_there(now, shown)
 
 
 def test_what_the_index_lists_twice_is_shown_once():
-    renewed = THEIRS._replace(written=NOW, version=8)
+    renewed = replace(THEIRS, written=NOW, version=8)
 
     dynamo = store(listing(row(KEY, THEIRS), row(KEY, renewed)), [found((KEY, renewed))])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onefold.core.entry import OPEN, Change, Entry
+from onefold.core.entry import FIELDS, OPEN, Change, Entry
 from onefold.core.key import Key
 from onefold.core.protocol import purge
 from onefold.drive import Ports, run
@@ -47,7 +47,7 @@ def write(store, key: Key, wanted: Entry, expected: int | None = None, **asked) 
 
 
 def test_the_scripts_know_the_fields_of_an_entry_in_their_order():
-    fields = ", ".join(f"'{name}'" for name in (*Entry._fields, "scope"))
+    fields = ", ".join(f"'{name}'" for name in (*FIELDS, "scope"))
 
     assert fields in " ".join(ddl().split())
 

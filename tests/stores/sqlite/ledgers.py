@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from onefold.core.entry import Change, Entry, Reply, Seen
 from onefold.core.key import Key
 from onefold.core.ports import Store
@@ -18,7 +20,7 @@ def inserts(keys: Iterable[Key], token: str = "ann", body: str = "") -> list[Cha
     """Ask for done entries under these keys."""
     wanted = Entry("done", token=token, body=body or '"a receipt"')
     return [
-        Change(key, None, wanted._replace(label=key.label)) for key in sorted(keys, key=lambda key: key.id)
+        Change(key, None, replace(wanted, label=key.label)) for key in sorted(keys, key=lambda key: key.id)
     ]
 
 

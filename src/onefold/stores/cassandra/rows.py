@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from onefold.core.entry import Change, Entry
 from onefold.core.errors import OnefoldError
 from onefold.core.key import Key
@@ -72,7 +74,7 @@ def part(id: bytes) -> int:
 
 def text(key: Key, entry: Entry) -> str:
     """Write an entry; JSON takes every text, also one that is not valid Unicode."""
-    fields = entry._asdict()
+    fields = asdict(entry)
     del fields["version"]
     return json.dumps({"scope": key.scope, **fields})
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from onefold.core.entry import Entry, State, due
+from msgspec.structs import astuple
+
+from onefold.core.entry import FIELDS, Entry, State, due
 from onefold.core.errors import Misconfigured
 from onefold.core.key import Key
 
@@ -23,14 +25,14 @@ LINGER = 86_400
 
 _TEXTS = ("state", "why", "token", "effect", "fingerprint", "label", "source", "body")
 _COUNTS = ("version", "fence", "attempt")
-_KINDS = ["S" if name in _TEXTS else "N" for name in Entry._fields]
-_READ = [str if name in _TEXTS else int if name in _COUNTS else float for name in Entry._fields]
+_KINDS = ["S" if name in _TEXTS else "N" for name in FIELDS]
+_READ = [str if name in _TEXTS else int if name in _COUNTS else float for name in FIELDS]
 
 
 def item(key: Key, entry: Entry) -> Item:
     """Write an entry as the item that is stored."""
     written: Item = {"id": {"B": key.id}, "scope": {"S": key.scope}}
-    for name, kind, value in zip(Entry._fields, _KINDS, entry, strict=True):
+    for name, kind, value in zip(FIELDS, _KINDS, astuple(entry), strict=True):
         if value is not None:
             written[name] = {kind: _text(name, value) if kind == "S" else repr(value)}
     at = due(entry)
@@ -54,11 +56,12 @@ def _text(name: str, value: object) -> str:
 
 def entry(stored: Item) -> Entry:
     """Read an item as the entry that was stored."""
-    attributes = map(stored.get, Entry._fields)
-    return Entry._make(
+    attributes = map(stored.get, FIELDS)
+    fields: list[Any] = [
         None if attribute is None else read(attribute[kind])
         for attribute, kind, read in zip(attributes, _KINDS, _READ, strict=True)
-    )
+    ]
+    return Entry(*fields)
 
 
 def key(stored: Item) -> Key:

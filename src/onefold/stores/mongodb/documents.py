@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from onefold.core.entry import BODY_LIMIT, NOTHING, Change, Entry, Seen, State
+from msgspec.structs import asdict
+
+from onefold.core.entry import BODY_LIMIT, FIELDS, NOTHING, Change, Entry, Seen, State
 from onefold.core.errors import OnefoldError
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -40,7 +42,7 @@ MESSAGE = 15_000_000
 """Bytes of changes in one command: the driver sends 16 MiB."""
 
 _ASSIGNED = {"version", "fence", "begun", "written", "not_before", "expires"}
-_SHOWN = dict.fromkeys((*Entry._fields, "scope", "due"), 1)
+_SHOWN = dict.fromkeys((*FIELDS, "scope", "due"), 1)
 
 
 # ----- writing
@@ -103,7 +105,7 @@ def _document(change: Change) -> Document:
     wanted = change.entry
     assert wanted is not None, "a removal writes no document"
     given = {
-        name: value for name, value in wanted._asdict().items() if name not in _ASSIGNED and value is not None
+        name: value for name, value in asdict(wanted).items() if name not in _ASSIGNED and value is not None
     }
     given |= {"_id": change.key.id, "scope": change.key.scope}
     version: Any = {"$toLong": {"$multiply": ["$$now", 1_000_000]}}
@@ -200,9 +202,9 @@ def seen(document: Document | None) -> Seen:
     """Read what is stored, and for how long it has stood by the server's clock."""
     if document is None:
         return NOTHING
-    entry = Entry._make(map(document.get, Entry._fields))
+    fields: dict[str, Any] = {name: document.get(name) for name in FIELDS}
     # The driver's own kind of integer would travel on with the entry.
-    entry = entry._replace(version=int(entry.version), fence=int(entry.fence))
+    entry = Entry(**fields | {"version": int(document["version"]), "fence": int(document["fence"])})
     return Seen(entry, max(document["now"] - entry.written, 0.0))
 
 

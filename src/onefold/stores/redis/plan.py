@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from onefold.core.entry import NOTHING, OPEN, STATES, UNKNOWN, Change, Entry, Reply, Seen, State, stamped
 from onefold.core.errors import Unanswered
@@ -130,8 +131,10 @@ def _chunks(many: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _packed(change: Change) -> tuple[Any, ...]:
-    key = change.key
-    return key.id.hex(), key.scope, change.expected, change.entry, change.begin, change.delay, change.keep
+    key, entry = change.key, change.entry
+    # The script reads an entry as an array of its fields; a struct would be packed as a map.
+    fields = None if entry is None else astuple(entry)
+    return key.id.hex(), key.scope, change.expected, fields, change.begin, change.delay, change.keep
 
 
 def _reply(change: Change, answer: str | bool | Fields, now: float) -> Seen:

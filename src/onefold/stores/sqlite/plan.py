@@ -5,10 +5,12 @@ that somebody else begins and commits. It compares versions and says what is sto
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from onefold.core.entry import NOTHING, OPEN, STATES, Change, Entry, Seen, State, due, made, stamped
+from msgspec.structs import astuple
+
+from onefold.core.entry import FIELDS, NOTHING, OPEN, STATES, Change, Entry, Seen, State, due, stamped
 from onefold.core.errors import Misconfigured
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -19,7 +21,7 @@ Row = tuple[Any, ...]
 
 _SQL = statements("sqlite")
 _GET, _INSERT, _UPDATE, _REMOVE = (_SQL[name] for name in ("get", "insert", "update", "remove"))
-_FIELDS = len(Entry._fields)
+_FIELDS = len(FIELDS)
 
 
 class Client(Protocol):
@@ -37,21 +39,20 @@ def get(client: Client, keys: Sequence[Key], now: float) -> list[Seen]:
 
 def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
     """Try all changes inside a transaction that the caller has begun and will commit."""
-    write = client.change
-    return [_try(client, write, change, now) for change in changes]
-
-
-def _try(client: Client, write: Callable[[str, Sequence[Any]], bool], change: Change, now: float) -> Seen:
-    key, expected, wanted, _, _, _ = change
-    if wanted is None:
-        return NOTHING if write(_REMOVE, (key.id, expected, now)) else _stored(client, key, now)
-    if expected is None:
-        entry = stamped(change, int(now * 1_000_000), now)
-        written = write(_INSERT, [key.id, key.scope, *entry, due(entry)])
-    else:
-        entry = stamped(change, expected + 1, now)
-        written = write(_UPDATE, [*entry, due(entry), key.id, expected])
-    return made(Seen, (entry, 0.0, 0.0)) if written else _stored(client, key, now)
+    write, version = client.change, int(now * 1_000_000)
+    replies = []
+    for change in changes:
+        key, expected = change.key, change.expected
+        if change.entry is None:
+            written, reply = write(_REMOVE, (key.id, expected, now)), NOTHING
+        elif expected is None:
+            entry = stamped(change, version, now)
+            written, reply = write(_INSERT, (key.id, key.scope, *astuple(entry), due(entry))), Seen(entry)
+        else:
+            entry = stamped(change, expected + 1, now)
+            written, reply = write(_UPDATE, (*astuple(entry), due(entry), key.id, expected)), Seen(entry)
+        replies.append(reply if written else _stored(client, key, now))
+    return replies
 
 
 def _stored(client: Client, key: Key, now: float) -> Seen:
@@ -99,7 +100,7 @@ def _page(
 def _seen(rows: list[Row], now: float) -> Seen:
     if not rows:
         return NOTHING
-    entry = made(Entry, rows[0][2 : 2 + _FIELDS])
+    entry = Entry(*rows[0][2 : 2 + _FIELDS])
     return Seen(entry, max(now - entry.written, 0.0))
 
 

@@ -24,14 +24,14 @@ LEDGERS: tuple[Bug, ...] = (
         "Whoever takes over goes on with the fence of the holder before.",
         CLAIMS,
         "    held = _held(bid, counted, begun, prior)\n",
-        "    held = _held(bid, counted, begun, prior)._replace(fence=prior.fence if prior else 0)\n",
+        "    held = replace(_held(bid, counted, begun, prior), fence=prior.fence if prior else 0)\n",
     ),
     bug(
         "fence-bumped-on-replay",
         "A renewal repeats the claim and takes a new fence, so that the holder's own effect looks stale.",
         CLAIMS,
         "    return Change(hold.key, entry.version, entry)\n",
-        "    return Change(hold.key, entry.version, entry._replace(fence=0))\n",
+        "    return Change(hold.key, entry.version, replace(entry, fence=0))\n",
     ),
     bug(
         # The version is what a settle is compared with here; the fence goes to sinks.
@@ -92,14 +92,15 @@ LEDGERS: tuple[Bug, ...] = (
         PROTOCOL,
         "                again.append(at)\n                unsure = True\n",
         "                again.append(at)\n                unsure = True\n"
-        '                sent[at] = sent[at]._replace(entry=sent[at].entry._replace(token="again"))\n',
+        '                other = claims.replace(sent[at].entry, token="again")\n'
+        "                sent[at] = claims.replace(sent[at], entry=other)\n",
     ),
     bug(
         "token-shared-by-two-keys",
         "A batch is claimed under one token.",
         PROTOCOL,
         "    first = [claims.first(bid) for bid in bids]\n",
-        "    first = [claims.first(bid._replace(token=bids[0].token)) for bid in bids]\n",
+        "    first = [claims.first(claims.replace(bid, token=bids[0].token)) for bid in bids]\n",
     ),
     Bug(
         # Three guards stand in the way: held entries never get an expiry, only done ones count as expired,
@@ -166,7 +167,7 @@ LEDGERS: tuple[Bug, ...] = (
         "A claim whose lease ran out and that was parked is brought back to life by its late renewal.",
         CLAIMS,
         '        return Answer("parked" if entry.state == "parked" else "lost", entry)\n',
-        '        return Change(hold.key, entry.version, entry._replace(state="held", why=None)) '
+        '        return Change(hold.key, entry.version, replace(entry, state="held", why=None)) '
         'if entry.state == "parked" else Answer("lost", entry)\n',
     ),
     bug(
@@ -245,8 +246,8 @@ LEDGERS: tuple[Bug, ...] = (
         "old-holder-speaks-after-a-decision",
         "A person's decision leaves the old holder's token in place.",
         CLAIMS,
-        "    freed = _freed(entry, attempt)._replace(token=token, begun=None, not_before=None)\n",
-        "    freed = _freed(entry, attempt)._replace(begun=None, not_before=None)\n",
+        "    freed = replace(_freed(entry, attempt), token=token, begun=None, not_before=None)\n",
+        "    freed = replace(_freed(entry, attempt), begun=None, not_before=None)\n",
     ),
     bug(
         "skew-ignored-in-a-lease",

@@ -256,7 +256,7 @@ class Process:
     def keep(self, bid: Bid, answer: Answer) -> Pulse:
         """Keep a claim alive from now on."""
         assert answer.entry is not None
-        pulse = Pulse(Hold(bid.key, bid.token, answer.entry, answer.since), bid.terms)
+        pulse = Pulse.of(Hold(bid.key, bid.token, answer.entry, answer.since), bid.terms)
         self.pulses.append(pulse)
         if self.heart is None:
             self.heart = Task(self)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
 from onefold.core.entry import Change, Reply, Seen, State, stamped
 from onefold.core.errors import Misconfigured, Unreachable
@@ -244,7 +246,7 @@ async def handle_batch(task: Task, subject: Subject) -> None:
 
 
 async def refuse_repeats(task: Task, subjects: Sequence[Subject], bids: Sequence[Bid]) -> None:
-    again = bids[0]._replace(token=task.world.token(task.process, subjects[0]))
+    again = replace(bids[0], token=task.world.token(task.process, subjects[0]))
     try:
         await watched.claimed(task, [*subjects, subjects[0]], [*bids, again])
     except Misconfigured:

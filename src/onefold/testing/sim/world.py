@@ -12,6 +12,8 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from onefold.core.entry import Change, Effect, Reply, Seen, State
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -52,16 +54,16 @@ class Clockless(MemoryStore):
         self.skew = skew
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
-        return [seen._replace(skew=self.skew) for seen in super().get(keys)]
+        return [replace(seen, skew=self.skew) for seen in super().get(keys)]
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        return [cast(Seen, seen)._replace(skew=self.skew) for seen in super().swap(changes)]
+        return [replace(cast(Seen, seen), skew=self.skew) for seen in super().swap(changes)]
 
     def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
         found, after = super().scan(scope, states, due, after, limit)
-        return [(key, seen._replace(skew=self.skew)) for key, seen in found], after
+        return [(key, replace(seen, skew=self.skew)) for key, seen in found], after
 
 
 class World:

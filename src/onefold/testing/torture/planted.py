@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from onefold.core.entry import UNKNOWN, Change, Entry, Reply, Seen, State
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -36,7 +38,7 @@ class BlindWrites:
 def _blind(change: Change, seen: Seen) -> Change:
     if seen.entry is None or change.entry is None or change.entry.state not in ("done", "free"):
         return change
-    return change._replace(expected=seen.entry.version)
+    return replace(change, expected=seen.entry.version)
 
 
 Guess = Literal["busy", "won"]
@@ -63,7 +65,7 @@ class Guessing:
         version = (change.expected or 0) + 1
         if self._guess == "busy" or change.entry is None:
             return Seen(Entry("held", token="somebody else", version=version, lease=600.0))
-        return Seen(change.entry._replace(version=version))
+        return Seen(replace(change.entry, version=version))
 
     def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from onefold.core.entry import Change, Seen
 from onefold.core.key import Key
 from onefold.testing.wrong.steps import Clockless, Right
@@ -11,7 +13,7 @@ class DoubtsItsOwnClock(Right):
     """Has a clock, and says that it may be off: everybody waits longer than they must."""
 
     def shown(self, key: Key, seen: Seen) -> Seen:
-        return seen._replace(skew=1.0) if seen.entry else seen
+        return replace(seen, skew=1.0) if seen.entry else seen
 
 
 class KeepsQuietToLosers(Clockless):
@@ -20,7 +22,7 @@ class KeepsQuietToLosers(Clockless):
     def one(self, change: Change) -> Seen:
         seen = super().one(change)
         lost = seen.entry and change.entry and seen.entry.token != change.entry.token
-        return seen._replace(skew=0.0) if lost else seen
+        return replace(seen, skew=0.0) if lost else seen
 
 
 class CountsTheSkewTwice(Clockless):
@@ -28,4 +30,4 @@ class CountsTheSkewTwice(Clockless):
 
     def shown(self, key: Key, seen: Seen) -> Seen:
         seen = super().shown(key, seen)
-        return seen._replace(idle=max(seen.stood, 0.0))
+        return replace(seen, idle=max(seen.stood, 0.0))

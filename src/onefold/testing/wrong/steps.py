@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from onefold.core.entry import Change, Entry, Reply, Seen, State
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -24,7 +26,7 @@ class Right(MemoryStore):
         return [self.one(change) for change in changes]
 
     def one(self, change: Change) -> Seen:
-        tried = self.wanted(change._replace(key=self.named(change.key)))
+        tried = self.wanted(replace(change, key=self.named(change.key)))
         return self.shown(tried.key, self.told(change, self.tried(tried)))
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
@@ -77,4 +79,4 @@ class Clockless(Right):
     max_skew = 60.0
 
     def shown(self, key: Key, seen: Seen) -> Seen:
-        return seen._replace(skew=self.max_skew) if seen.entry else seen
+        return replace(seen, skew=self.max_skew) if seen.entry else seen

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from onefold.core.entry import Change, Entry, Seen, expired
 from onefold.core.key import Key
 from onefold.testing.wrong.steps import Right
@@ -22,7 +24,7 @@ class VersionRestartsAtOne(Right):
 
     def wanted(self, change: Change) -> Change:
         shift = self._shift.get(change.key.id, 0)
-        return change if change.expected is None else change._replace(expected=change.expected + shift)
+        return change if change.expected is None else replace(change, expected=change.expected + shift)
 
     def tried(self, change: Change) -> Seen:
         new = self.version(change.key) is None
@@ -36,7 +38,7 @@ class VersionRestartsAtOne(Right):
         if seen.entry is None:
             return seen
         fence = seen.entry.fence - shift if seen.entry.fence >= shift else seen.entry.fence
-        return seen._replace(entry=seen.entry._replace(version=seen.entry.version - shift, fence=fence))
+        return replace(seen, entry=replace(seen.entry, version=seen.entry.version - shift, fence=fence))
 
 
 class KeepsTheCallersVersion(VersionRestartsAtOne):
@@ -52,12 +54,12 @@ class ClockAsEveryVersion(Right):
     def wanted(self, change: Change) -> Change:
         now = self.stored(change.key)
         fits = now is not None and change.expected == int(now.written * 1_000_000)
-        return change._replace(expected=now.version) if now and fits else change
+        return replace(change, expected=now.version) if now and fits else change
 
     def shown(self, key: Key, seen: Seen) -> Seen:
         if seen.entry is None:
             return seen
-        return seen._replace(entry=seen.entry._replace(version=int(seen.entry.written * 1_000_000)))
+        return replace(seen, entry=replace(seen.entry, version=int(seen.entry.written * 1_000_000)))
 
 
 class NoFence(Right):
@@ -66,7 +68,7 @@ class NoFence(Right):
     def shown(self, key: Key, seen: Seen) -> Seen:
         entry = seen.entry
         return (
-            seen._replace(entry=entry._replace(fence=0)) if entry and entry.fence == entry.version else seen
+            replace(seen, entry=replace(entry, fence=0)) if entry and entry.fence == entry.version else seen
         )
 
 
@@ -74,7 +76,7 @@ class FenceFollowsEveryWrite(Right):
     """Takes the version of every write as the fence, so that a renewal looks like a new attempt."""
 
     def wanted(self, change: Change) -> Change:
-        return change._replace(entry=change.entry._replace(fence=0)) if change.entry else change
+        return replace(change, entry=replace(change.entry, fence=0)) if change.entry else change
 
 
 class CallerClock(Right):
@@ -100,7 +102,7 @@ class RoundsTimes(Right):
             return seen
         times = {name: getattr(seen.entry, name) for name in ("begun", "written", "not_before", "expires")}
         whole: dict[str, Any] = {name: None if at is None else float(int(at)) for name, at in times.items()}
-        return seen._replace(entry=seen.entry._replace(**whole))
+        return replace(seen, entry=replace(seen.entry, **whole))
 
 
 class KeepsOldTimes(Right):
@@ -110,14 +112,14 @@ class KeepsOldTimes(Right):
         now = self.stored(change.key)
         if now is None or now.expires is None or change.entry is None or change.keep is not None:
             return change
-        return change._replace(keep=now.expires - self.clock())
+        return replace(change, keep=now.expires - self.clock())
 
 
 class ForgetsTheBeginning(Right):
     """Keeps when the effect began only in the write that says so."""
 
     def wanted(self, change: Change) -> Change:
-        return change._replace(entry=change.entry._replace(begun=None)) if change.entry else change
+        return replace(change, entry=replace(change.entry, begun=None)) if change.entry else change
 
 
 class InsistsOnNewerTimes(Right):
@@ -139,7 +141,7 @@ class IdleAddsAMinute(Right):
     """Counts from a minute before the write: whoever claims is overtaken at once."""
 
     def shown(self, key: Key, seen: Seen) -> Seen:
-        return seen._replace(idle=seen.idle + 60) if seen.entry else seen
+        return replace(seen, idle=seen.idle + 60) if seen.entry else seen
 
 
 class IdleFromTheCaller(Right):
@@ -155,14 +157,14 @@ class IdleFromTheCaller(Right):
 
     def shown(self, key: Key, seen: Seen) -> Seen:
         since = self._written.get(key.id, 0.0)
-        return seen._replace(idle=max(self.clock() - since, 0.0)) if seen.entry and since else seen
+        return replace(seen, idle=max(self.clock() - since, 0.0)) if seen.entry and since else seen
 
 
 class IdleBelowNothing(Right):
     """Trusts its clock never to go back."""
 
     def shown(self, key: Key, seen: Seen) -> Seen:
-        return seen._replace(idle=self.clock() - seen.entry.written) if seen.entry else seen
+        return replace(seen, idle=self.clock() - seen.entry.written) if seen.entry else seen
 
 
 class LosersProlong(Right):
@@ -178,7 +180,7 @@ class LosersProlong(Right):
 
     def shown(self, key: Key, seen: Seen) -> Seen:
         since = self._touched.get(key.id, self.clock())
-        return seen._replace(idle=min(seen.idle, max(self.clock() - since, 0.0)))
+        return replace(seen, idle=min(seen.idle, max(self.clock() - since, 0.0)))
 
 
 # ----- expiry and removal
@@ -193,7 +195,7 @@ class HidesExpired(Right):
     def wanted(self, change: Change) -> Change:
         now = self.stored(change.key)
         gone = now is not None and expired(now, self.clock())
-        return change._replace(expected=now.version) if now and gone and change.entry else change
+        return replace(change, expected=now.version) if now and gone and change.entry else change
 
 
 class _Removes(Right):
@@ -205,9 +207,9 @@ class _Removes(Right):
     def tried(self, change: Change) -> Seen:
         now = self.stored(change.key)
         if change.entry is None and now and self.wrongly(now, change.expected):
-            past = Change(change.key, now.version, now._replace(state="done"), keep=-1.0)
+            past = Change(change.key, now.version, replace(now, state="done"), keep=-1.0)
             super().tried(past)
-            change = change._replace(expected=now.version + 1)
+            change = replace(change, expected=now.version + 1)
         return super().tried(change)
 
 

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from onefold.core.entry import Change, Entry, Reply, Seen, State, stamped
 from onefold.core.key import Key
 from onefold.testing.wrong.steps import Page, Right
@@ -15,7 +17,7 @@ class LastWriteWins(Right):
     """Writes whatever comes, over whatever stands."""
 
     def wanted(self, change: Change) -> Change:
-        return change._replace(expected=self.version(change.key)) if change.entry else change
+        return replace(change, expected=self.version(change.key)) if change.entry else change
 
 
 class IgnoresVersions(Right):
@@ -23,7 +25,7 @@ class IgnoresVersions(Right):
 
     def wanted(self, change: Change) -> Change:
         now = self.version(change.key)
-        return change if None in (now, change.expected, change.entry) else change._replace(expected=now)
+        return change if None in (now, change.expected, change.entry) else replace(change, expected=now)
 
 
 class AcceptsTheFuture(Right):
@@ -32,21 +34,21 @@ class AcceptsTheFuture(Right):
     def wanted(self, change: Change) -> Change:
         now = self.version(change.key)
         ahead = now is not None and change.expected is not None and change.expected > now
-        return change._replace(expected=now) if ahead else change
+        return replace(change, expected=now) if ahead else change
 
 
 class InsertOverwrites(Right):
     """Inserts with "insert or replace"."""
 
     def wanted(self, change: Change) -> Change:
-        return change._replace(expected=self.version(change.key)) if change.expected is None else change
+        return replace(change, expected=self.version(change.key)) if change.expected is None else change
 
 
 class UpdateInserts(Right):
     """Writes an update where nothing is: an upsert."""
 
     def wanted(self, change: Change) -> Change:
-        return change._replace(expected=None) if self.version(change.key) is None and change.entry else change
+        return replace(change, expected=None) if self.version(change.key) is None and change.entry else change
 
 
 class ReadThenWrite(Right):
@@ -56,7 +58,7 @@ class ReadThenWrite(Right):
         if self.version(change.key) != change.expected:
             return super().tried(change)
         time.sleep(0)  # another thread's turn
-        return super().tried(change._replace(expected=self.version(change.key)))
+        return super().tried(replace(change, expected=self.version(change.key)))
 
 
 class AwaitsThenWrites:
@@ -74,7 +76,7 @@ class AwaitsThenWrites:
         return [self._one(change, fits) for change, fits in zip(changes, fit, strict=True)]
 
     def _one(self, change: Change, fits: bool) -> Seen:
-        return self.store.one(change._replace(expected=self.store.version(change.key)) if fits else change)
+        return self.store.one(replace(change, expected=self.store.version(change.key)) if fits else change)
 
     async def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
@@ -193,7 +195,7 @@ class LosesTheBody(Right):
     def wanted(self, change: Change) -> Change:
         if change.entry is None or change.entry.state != "done":
             return change
-        return change._replace(entry=change.entry._replace(body=None))
+        return replace(change, entry=replace(change.entry, body=None))
 
 
 class ForgetsTheClass(Right):
@@ -228,7 +230,7 @@ class ThreeBytesPerLetter(Right):
 
 def _with(seen: Seen, **fields: str | None) -> Seen:
     entry: Entry | None = seen.entry
-    return seen._replace(entry=entry._replace(**fields)) if entry else seen  # type: ignore[arg-type]
+    return replace(seen, entry=replace(entry, **fields)) if entry else seen
 
 
 def _cut(text: str | None) -> str | None:
