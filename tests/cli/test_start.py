@@ -12,7 +12,7 @@ from tests.cli.stage import done, process
 
 pytestmark = pytest.mark.store("sqlite")
 
-HEAVY = {"rich", "asyncio", "anyio", "msgspec", "onefold.ledger", "importlib.resources", "logging"}
+HEAVY = {"rich", "asyncio", "anyio", "onefold.ledger", "importlib.resources", "logging"}
 
 
 def imported(*words: str) -> set[str]:
