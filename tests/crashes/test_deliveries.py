@@ -20,9 +20,10 @@ from onefold.core.key import Key
 from onefold.core.protocol import acquire, begin, claim, end, ready, renew
 from onefold.core.sightings import Sightings
 from onefold.core.terms import Terms
-from onefold.drive import Ports, run
+from onefold.drive import Ports, aacquire_one, aend_one, run
 from onefold.stores import join
 from onefold.stores.memory import MemoryStore
+from onefold.testing.calls import AS_CALLS
 from onefold.testing.clock import FakeClock
 from onefold.testing.crashes import Death, each_death, kill
 
@@ -55,10 +56,15 @@ class World:
         return min(count, 1) if effect == "keyed" else count
 
 
-async def deliver(world: World, key: Key, effect: Effect, begins: bool, kind: str = "returned") -> str:
-    """Claim a key, act, renew meanwhile, and write how it ended; say in which state it was found."""
+async def deliver(
+    world: World, key: Key, effect: Effect, begins: bool, kind: str = "returned", single: bool = False
+) -> str:
+    """Claim a key, act, renew meanwhile, and write how it ended; say in which state it was found.
+
+    `single` sends the first swap of claim and ending without a flow, as a ledger does for single calls.
+    """
     bid = world.bid(key, effect, begins)
-    answer = await acquire(bid)
+    answer = await (aacquire_one(bid, 0.0, AS_CALLS) if single else acquire(bid))
     if answer.state != "won":
         return answer.state
     hold = held(bid, answer)
@@ -70,7 +76,11 @@ async def deliver(world: World, key: Key, effect: Effect, begins: bool, kind: st
     if kind != "refused":
         world.journal.append(key)
     [answer] = await renew([hold])
-    [told] = await end([(hold, Ending(kind, '"receipt"' if kind == "returned" else None), TERMS)])  # type: ignore[arg-type]
+    ending = Ending(kind, '"receipt"' if kind == "returned" else None)  # type: ignore[arg-type]
+    if single:
+        told = await aend_one(hold, ending, TERMS, AS_CALLS)
+    else:
+        [told] = await end([(hold, ending, TERMS)])
     return told.entry.state if told.state == "settled" and told.entry else told.state
 
 
@@ -120,8 +130,9 @@ def is_right(world: World, key: Key, effect: Effect) -> bool:
 @pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("begins", [True, False], ids=["begun", "begins later"])
 @pytest.mark.parametrize("kind", ENDINGS)
-def test_a_delivery_that_dies_anywhere_is_recovered_without_doubling_or_loss(effect, begins, kind):
-    for death, world in killed(lambda world: deliver(world, KEYS[0], effect, begins, kind)):
+@pytest.mark.parametrize("single", [False, True], ids=["flow", "single"])
+def test_a_delivery_that_dies_anywhere_is_recovered_without_doubling_or_loss(effect, begins, kind, single):
+    for death, world in killed(lambda world: deliver(world, KEYS[0], effect, begins, kind, single)):
         left = world.entry(KEYS[0])
         state = recover(world, KEYS[0], effect, begins)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import NamedTuple, cast
 
 from onefold.core import claims
 from onefold.core.claims import Answer, Bid, CannotHappen, Ending, Happened, Hold
-from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Seen, Why
+from onefold.core.entry import NOTHING, UNKNOWN, Change, Entry, Reply, Seen, Why
 from onefold.core.errors import Locked, Misconfigured, Unreachable
 from onefold.core.flow import Flow, get, now, scan, sleep, swap
 from onefold.core.key import Key
@@ -31,7 +31,22 @@ POLL = (0.02, 0.5)
 Judge = Callable[[int, Change, Seen], Change | Answer]
 
 
-async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> list[Answer]:
+class Sent(NamedTuple):
+    """The first change of a single call, sent before its flow started; the flow continues from the reply."""
+
+    since: float
+    """Monotonic time before it was sent."""
+    reply: Reply | BaseException
+
+    def replies(self) -> list[Reply]:
+        if isinstance(self.reply, BaseException):
+            raise self.reply
+        return [self.reply]
+
+
+async def ask(
+    changes: Sequence[Change], judge: Judge, leases: bool = True, sent_first: Sent | None = None
+) -> list[Answer]:
     """Send changes until `judge` has an answer for each; what stays unknown is answered so.
 
     `since` in an answer is the time before its change was first sent: a lease counts from there,
@@ -42,11 +57,11 @@ async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> l
     sent = list(changes)
     answers = [Answer("unknown")] * len(sent)
     asked = [0] if len(sent) == 1 else _by_id(sent)
-    since = sent_at = await now() if leases else 0.0
+    since = sent_at = sent_first.since if sent_first else await now() if leases else 0.0
     tries = 0
     while asked and tries < TRIES:
-        replies = await swap([sent[at] for at in asked])
-        again, unsure = [], False
+        replies = sent_first.replies() if sent_first else await swap([sent[at] for at in asked])
+        again, unsure, sent_first = [], False, None
         for at, reply in zip(asked, replies, strict=True):
             if reply is UNKNOWN:
                 again.append(at)
@@ -54,9 +69,7 @@ async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> l
                 continue
             verdict = judge(at, sent[at], reply)
             if isinstance(verdict, Answer):
-                answers[at] = verdict
-                idle, verdict.skew = reply.idle, reply.skew
-                verdict.since = since if sent_at - idle > since else sent_at - idle
+                answers[at] = _dated(verdict, reply, since, sent_at)
             else:
                 again.append(at)
                 sent[at] = verdict
@@ -70,6 +83,13 @@ async def ask(changes: Sequence[Change], judge: Judge, leases: bool = True) -> l
     return answers
 
 
+def _dated(answer: Answer, seen: Seen, since: float, sent_at: float) -> Answer:
+    """Say from when the lease of an answer counts; see `ask`."""
+    answer.skew = seen.skew
+    answer.since = since if sent_at - seen.idle > since else sent_at - seen.idle
+    return answer
+
+
 def _by_id(changes: Sequence[Change]) -> list[int]:
     """Say in which order to send changes: stores want them sorted."""
     return sorted(range(len(changes)), key=[change.key.id for change in changes].__getitem__)
@@ -78,7 +98,22 @@ def _by_id(changes: Sequence[Change]) -> list[int]:
 # ----- claiming
 
 
-async def claim(bids: Sequence[Bid]) -> list[Answer]:
+def claimed_plainly(bid: Bid, reply: Reply, since: float, now: float) -> Answer | None:
+    """Answer a first claim that leaves nothing to ask: won with enough lease left, or done before.
+
+    None means that the flow has to continue from this reply: see `Sent`.
+    """
+    if reply is UNKNOWN:
+        return None
+    verdict = claims.claim(bid, reply)
+    if isinstance(verdict, Change):
+        return None
+    # The window of a keyed effect need not be looked at: a first claim that wins has no earlier attempt.
+    startable = verdict.state == "won" and now < stop_by(since, bid.terms)
+    return _dated(verdict, reply, since, since) if startable or verdict.state == "done" else None
+
+
+async def claim(bids: Sequence[Bid], sent_first: Sent | None = None) -> list[Answer]:
     """Try to become the one who acts on each key; answers in the order asked.
 
     If it cannot be learnt what was won, or the caller is cancelled, whatever was won is given back.
@@ -87,7 +122,7 @@ async def claim(bids: Sequence[Bid]) -> list[Answer]:
         raise Misconfigured("a key stands twice in one batch of claims: remove repeats before claiming")
     first = [claims.first(bid) for bid in bids]
     try:
-        answers = await ask(first, lambda at, _, seen: claims.claim(bids[at], seen))
+        answers = await ask(first, lambda at, _, seen: claims.claim(bids[at], seen), sent_first=sent_first)
     except GeneratorExit:
         raise
     except BaseException:
@@ -116,12 +151,13 @@ async def give_back(bids: Sequence[Bid]) -> None:
         )
 
 
-async def acquire(bid: Bid, patience: Seconds = 0.0) -> Answer:
+async def acquire(bid: Bid, patience: Seconds = 0.0, sent_first: Sent | None = None) -> Answer:
     """Claim one key, wait for it as long as patience lasts, and win it with lease enough to start."""
     until = await now() + patience if patience else 0.0
     pause, longest = POLL
     while True:
-        [answer] = await claim([bid])
+        [answer] = await claim([bid], sent_first)
+        sent_first = None
         if answer.state == "won" and (
             bid.window is not None or await now() >= stop_by(answer.since, bid.terms)
         ):
@@ -216,7 +252,14 @@ async def _rewrite(
     return await _ask_or_answer(first, judge, leases=True)
 
 
-async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
+def ended_plainly(hold: Hold, change: Change, reply: Reply) -> Answer | None:
+    """Answer a first ending that leaves nothing to ask: it is written. None as in `claimed_plainly`."""
+    if reply is UNKNOWN or not _written(change, reply.entry, hold.token):
+        return None
+    return Answer("settled", reply.entry)
+
+
+async def end(endings: Sequence[tuple[Hold, Ending, Terms]], sent_first: Sent | None = None) -> list[Answer]:
     """Write how attempts ended: *settled*, *lost* to another, or *unknown*."""
 
     def judge(at: int, change: Change, seen: Seen) -> Change | Answer:
@@ -227,7 +270,7 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
 
     first = [claims.end(hold, hold.entry, ending, terms) for hold, ending, terms in endings]
     try:
-        return await _ask_patiently(first, judge)
+        return await _ask_patiently(first, judge, sent_first)
     except (GeneratorExit, Unreachable):
         raise
     except BaseException:
@@ -237,7 +280,9 @@ async def end(endings: Sequence[tuple[Hold, Ending, Terms]]) -> list[Answer]:
         raise
 
 
-async def _ask_patiently(first: Sequence[Change | Answer], judge: Judge) -> list[Answer]:
+async def _ask_patiently(
+    first: Sequence[Change | Answer], judge: Judge, sent_first: Sent | None
+) -> list[Answer]:
     """Ask again for a while where the store is away: what is to be said has happened already.
 
     A lock that another holds is no absence; whoever waits for it knows better how long.
@@ -245,18 +290,21 @@ async def _ask_patiently(first: Sequence[Change | Answer], judge: Judge) -> list
     tried = 1
     while True:
         try:
-            return await _ask_or_answer(first, judge, leases=False)
+            return await _ask_or_answer(first, judge, leases=False, sent_first=sent_first)
         except Unreachable as error:
+            sent_first = None
             if tried == TRIES or isinstance(error, Locked):
                 raise
         await sleep(PAUSE * 2**tried)
         tried += 1
 
 
-def _ask_or_answer(first: Sequence[Change | Answer], judge: Judge, leases: bool) -> Flow[list[Answer]]:
+def _ask_or_answer(
+    first: Sequence[Change | Answer], judge: Judge, leases: bool, sent_first: Sent | None = None
+) -> Flow[list[Answer]]:
     """Ask the store about the changes; what is an answer already stays one."""
     if Answer not in map(type, first):
-        return ask(cast("Sequence[Change]", first), judge, leases)
+        return ask(cast("Sequence[Change]", first), judge, leases, sent_first)
     return _ask_rest(first, judge, leases)
 
 

@@ -1,6 +1,7 @@
 """The only functions that wait: they make the calls that flows ask for.
 
-`run` blocks and `arun` awaits; `Merged` and `AsyncMerged` put a queue in front of a store, so that
+`run` blocks and `arun` awaits; `acquire_one`, `end_one` and their async twins spare single calls
+a flow; `Merged` and `AsyncMerged` put a queue in front of a store, so that
 what is asked while a call is under way leaves together in the next; `Heart` and `AsyncHeart` keep
 claims alive beside their effects. Everything passes one tap. No decision about a key is taken here.
 What awaits imports asyncio when it is used: a command that blocks need not pay for it.
@@ -11,6 +12,7 @@ from __future__ import annotations
 from onefold.drive.awaiting import Inline, Threaded
 from onefold.drive.hearts import LINGER, AsyncHeart, Heart
 from onefold.drive.merging import AsyncMerged, Merged
+from onefold.drive.singles import aacquire_one, acquire_one, aend_one, end_one
 from onefold.drive.waiting import (
     GRACE,
     AsyncPorts,
@@ -40,6 +42,10 @@ __all__ = [
     "Tapped",
     "Threaded",
     "WallClock",
+    "aacquire_one",
+    "acquire_one",
+    "aend_one",
     "arun",
+    "end_one",
     "run",
 ]

@@ -99,13 +99,14 @@ def run(flow: Flow[T], ports: Tapped) -> T:
             if tap is None:  # as `call.on` does, without a call of its own
                 reply = getattr(getattr(ports, call.port), call.name)(*call.args)
             else:
-                reply = _tapped(call, ports, tap)
+                reply = tapped(call, ports, tap)
             error = None
         except BaseException as raised:
             reply, error = None, raised
 
 
-def _tapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
+def tapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
+    """Make a call and let the tap see it before and after."""
     tap(Event(call))
     started = time.perf_counter()
     try:
@@ -117,14 +118,14 @@ def _tapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
     return reply
 
 
-async def arun(flow: Flow[T], ports: Tapped) -> T:
+async def arun(flow: Flow[T], ports: Tapped, cancelled: bool = False) -> T:
     """Drive a flow to its end, awaiting. Cancellation is thrown into the flow.
 
-    Calls that the flow makes after that are shielded, each bounded by a grace time.
+    Calls that the flow makes after that are shielded, each bounded by a grace time. `cancelled` says that
+    the caller was cancelled before the flow started.
     """
     reply: Any = None
     error: BaseException | None = None
-    cancelled = False
     while True:
         try:
             call = flow.send(reply) if error is None else flow.throw(error)
@@ -135,23 +136,28 @@ async def arun(flow: Flow[T], ports: Tapped) -> T:
             raise _not_a_call(call, flow)
         try:
             reply, error = await (_last(call, ports) if cancelled else _made(call, ports)), None
+        except GeneratorExit:
+            flow.close()
+            raise
         except BaseException as raised:
-            cancelled = cancelled or _is_cancellation(raised)
+            cancelled = cancelled or is_cancellation(raised)
             reply, error = None, raised
 
 
-def _is_cancellation(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
+    """Say whether an error is asyncio's cancellation of the running task."""
     import asyncio
 
     return isinstance(error, asyncio.CancelledError)
 
 
 def _made(call: Call[Any], ports: Tapped) -> Awaitable[Any]:
-    made: Awaitable[Any] = call.on(ports) if ports.tap is None else _atapped(call, ports, ports.tap)
+    made: Awaitable[Any] = call.on(ports) if ports.tap is None else atapped(call, ports, ports.tap)
     return made
 
 
-async def _atapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
+async def atapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
+    """Make a call, awaiting, and let the tap see it before and after."""
     tap(Event(call))
     started = time.perf_counter()
     try:

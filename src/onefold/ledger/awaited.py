@@ -20,7 +20,18 @@ from onefold.core.key import Key
 from onefold.core.operate import look, page, resolve
 from onefold.core.ports import AsyncClock, AsyncStore, Joined
 from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
-from onefold.drive import GRACE, AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, Inline, Tap, arun
+from onefold.drive import (
+    GRACE,
+    AsyncHeart,
+    AsyncMerged,
+    AsyncPorts,
+    AsyncWallClock,
+    Inline,
+    Tap,
+    aacquire_one,
+    aend_one,
+    arun,
+)
 from onefold.ledger.holding import (
     PROBES,
     Holding,
@@ -285,7 +296,7 @@ class AsyncLedger:
     async def _acquire(self, bid: Bid, way: Way) -> Answer:
         if self._joined is not None:
             return await self._join(bid, self._joined)
-        answer = await self._run(acquire(bid, way.wait))
+        answer = await aacquire_one(bid, way.wait, self._ports or self._open())
         if way.probe is not None:
             answer = await self._probed(bid, way, way.probe, answer)
         return answer
@@ -322,7 +333,7 @@ class AsyncLedger:
         """Write how a claim ended; raise if that is not how it stands now."""
         hold = claim.hold()
         try:
-            [answer] = await self._run(end([(hold, ending, claim.bid.terms)]))
+            answer = await aend_one(hold, ending, claim.bid.terms, self._ports or self._open())
         except (Unreachable, Misconfigured):
             answer = Answer("unknown")
         finally:

@@ -18,7 +18,7 @@ from onefold.core.key import Key
 from onefold.core.operate import look, page, resolve
 from onefold.core.ports import Clock, Joined, Store
 from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
-from onefold.drive import Heart, Merged, Ports, Tap, WallClock, run
+from onefold.drive import Heart, Merged, Ports, Tap, WallClock, acquire_one, end_one, run
 from onefold.ledger.holding import (
     PROBES,
     Holding,
@@ -247,7 +247,7 @@ class Ledger:
     def _acquire(self, bid: Bid, way: Way) -> Answer:
         if self._joined is not None:
             return self._join(bid, self._joined)
-        answer = self._run(acquire(bid, way.wait))
+        answer = acquire_one(bid, way.wait, self._ports or self._open())
         if way.probe is not None:
             answer = self._probed(bid, way, way.probe, answer)
         return answer
@@ -283,7 +283,7 @@ class Ledger:
         """Write how a claim ended; raise if that is not how it stands now."""
         hold = claim.hold()
         try:
-            [answer] = self._run(end([(hold, ending, claim.bid.terms)]))
+            answer = end_one(hold, ending, claim.bid.terms, self._ports or self._open())
         except (Unreachable, Misconfigured):
             answer = Answer("unknown")
         finally:

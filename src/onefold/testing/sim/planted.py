@@ -69,8 +69,9 @@ LEDGERS: tuple[Bug, ...] = (
         "deadline-from-reply-time",
         "A lease counts from when its holder heard of it, not from before it asked.",
         PROTOCOL,
-        "                verdict.since = since if sent_at - idle > since else sent_at - idle\n",
-        "                verdict.since = await now()\n",
+        "                answers[at] = _dated(verdict, reply, since, sent_at)\n",
+        "                heard = await now()\n"
+        "                answers[at] = _dated(verdict, reply, heard, heard)\n",
     ),
     bug(
         "unknown-mapped-to-busy",
@@ -174,8 +175,8 @@ LEDGERS: tuple[Bug, ...] = (
         "half-a-batch-acknowledged",
         "What the store said of one ending is taken for what it said of all.",
         PROTOCOL,
-        "                answers[at] = verdict\n",
-        "                answers = [verdict for _ in sent]\n",
+        "                answers[at] = _dated(verdict, reply, since, sent_at)\n",
+        "                answers = [_dated(verdict, reply, since, sent_at) for _ in sent]\n",
     ),
     bug(
         "effect-started-after-stop-by",
@@ -211,8 +212,8 @@ LEDGERS: tuple[Bug, ...] = (
         "lease-from-another-flow",
         "A version that another flow of the holder wrote long ago is taken for written just now.",
         PROTOCOL,
-        "                verdict.since = since if sent_at - idle > since else sent_at - idle\n",
-        "                verdict.since = since\n",
+        "    answer.since = since if sent_at - seen.idle > since else sent_at - seen.idle\n",
+        "    answer.since = since\n",
     ),
     bug(
         "late-claim-not-given-back",
@@ -311,6 +312,21 @@ LEDGERS: tuple[Bug, ...] = (
         PROTOCOL,
         "        if _written(change, seen.entry, hold.token):\n",
         "        if seen.entry and seen.entry.token == hold.token:\n",
+    ),
+    # The first swap of a single call is judged without a flow: its own mistakes must show, too.
+    bug(
+        "late-win-started-without-a-flow",
+        "A single call that won too late to start by its lease starts its effect nevertheless.",
+        PROTOCOL,
+        '    startable = verdict.state == "won" and now < stop_by(since, bid.terms)\n',
+        '    startable = verdict.state == "won"\n',
+    ),
+    bug(
+        "first-ending-believed-without-a-flow",
+        "A single ending counts as written whatever the store replied.",
+        PROTOCOL,
+        "    if reply is UNKNOWN or not _written(change, reply.entry, hold.token):\n",
+        "    if reply is UNKNOWN:\n",
     ),
     bug(
         "attempts-not-counted",
