@@ -20,7 +20,7 @@ from onefold.core.cursor import Cursor
 from onefold.core.entry import Change, Reply
 from onefold.core.ports import Store
 from onefold.core.record import Fate, Page
-from onefold.drive import Inline, Threaded
+from onefold.drive import Inline, OneThread
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
 
@@ -75,7 +75,7 @@ RECORDS = 10
 
 def on_disk(folder: Path, effect: Effect) -> Stages:
     path = folder / f"{effect}-{time.time_ns()}.db"
-    return Stages(SqliteStore(path, synchronous="full"), effect, Threaded)
+    return Stages(SqliteStore(path, synchronous="full"), effect, OneThread)
 
 
 class Runs:

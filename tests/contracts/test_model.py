@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onefold.core.ports import AsyncStore, Store
-from onefold.drive import Threaded
+from onefold.drive import OneThread
 from onefold.stores.sqlite import SqliteStore
 from onefold.testing.clock import FakeClock
 from onefold.testing.model import compare
@@ -18,7 +18,7 @@ def sqlite(folder: Path, clock: FakeClock) -> Store:
 
 
 def sqlite_awaited(folder: Path, clock: FakeClock) -> AsyncStore:
-    return Threaded(SqliteStore(folder / "ledger.db", synchronous="normal", clock=clock))
+    return OneThread(SqliteStore(folder / "ledger.db", synchronous="normal", clock=clock))
 
 
 @pytest.mark.store("sqlite")

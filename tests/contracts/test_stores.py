@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy
 
 from onefold.core.ports import AsyncStore, Store
-from onefold.drive import AsyncMerged, Inline, Merged, Threaded
+from onefold.drive import AsyncMerged, Inline, Merged, OneThread
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
 from onefold.stores.sqlite.joined import JoinedStore, adapt
@@ -53,7 +53,7 @@ class TestSqliteAwaited(StoreContract):
     name = "sqlite"
 
     def open(self, folder: Path, clock: FakeClock) -> AsyncStore:
-        return Threaded(SqliteStore(folder / "ledger.db", clock=clock))
+        return OneThread(SqliteStore(folder / "ledger.db", clock=clock))
 
     reopen = open
 
@@ -147,7 +147,7 @@ class TestMergedSqliteAwaited(StoreContract):
     name = "sqlite"
 
     def open(self, folder: Path, clock: FakeClock) -> AsyncStore:
-        return AsyncMerged(Threaded(SqliteStore(folder / "ledger.db", clock=clock)), clock.awaited)
+        return AsyncMerged(OneThread(SqliteStore(folder / "ledger.db", clock=clock)), clock.awaited)
 
     reopen = open
 

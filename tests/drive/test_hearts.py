@@ -209,7 +209,7 @@ def test_a_heart_that_woke_up_in_another_process_keeps_nothing_of_the_parents():
     store = Counting()
     heart = Heart(lambda: Ports(store))  # type: ignore[arg-type]
     parents, mine = pulse(since=time.monotonic()), store.win(1)
-    heart._pulses, heart._pid = {id(parents): parents}, -1
+    heart._pulses, heart._process = {id(parents): parents}, -1
 
     heart.add(mine)
     kept = list(heart._pulses.values())

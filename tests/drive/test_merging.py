@@ -191,7 +191,7 @@ def test_a_forked_child_has_a_line_of_its_own():
 
 def test_an_object_that_woke_up_in_another_process_starts_with_an_empty_line():
     merged = Merged(MemoryStore())
-    merged._pid, merged._line.led = -1, True
+    merged._process, merged._line.led = -1, True
 
     assert merged.swap([change(1)])[0] is not UNKNOWN
 

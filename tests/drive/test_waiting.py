@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import threading
 from typing import Any
 
+import anyio
 import pytest
 
 from onefold.core.entry import Change, Entry
 from onefold.core.errors import Unreachable
 from onefold.core.flow import Call, get, now, scan, sleep, swap
 from onefold.core.key import Key
-from onefold.drive import AsyncPorts, Event, Inline, Ports, Threaded, arun, run
+from onefold.drive import AsyncPorts, Event, Inline, OneThread, Ports, Threaded, arun, run
 from onefold.stores.memory import MemoryStore
 
 KEY = Key("drive", 1)
@@ -142,9 +146,10 @@ def test_a_call_names_itself():
     assert repr(Call("clock", "sleep", (1,))) == "clock.sleep"
 
 
-def test_a_threaded_store_can_be_listed_and_closed():
+@pytest.mark.parametrize("threaded", [Threaded, OneThread])
+def test_a_threaded_store_can_be_listed_and_closed(threaded):
     async def main() -> Any:
-        store = Threaded(MemoryStore())
+        store = threaded(MemoryStore())
         await store.swap([Change(KEY, None, Entry("held"))])
         page = await store.scan(None, ("held",), False, None, 5)
         await store.close()
@@ -153,3 +158,125 @@ def test_a_threaded_store_can_be_listed_and_closed():
 
     found, after = asyncio.run(main())
     assert ([key for key, _ in found], after) == ([KEY], None)
+
+
+# ----- one thread
+
+
+class Gated(MemoryStore):
+    """A store whose writes wait at a gate, and that knows its threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+        self.threads: set[str] = set()
+
+    def swap(self, changes: Any) -> Any:
+        self.threads.add(threading.current_thread().name)
+        self.entered.set()
+        assert self.gate.wait(60)
+        return super().swap(changes)
+
+
+def test_every_call_of_one_thread_runs_in_the_same_thread_which_ends_with_the_store():
+    store = Gated()
+    store.gate.set()
+
+    async def main() -> None:
+        one = OneThread(store)
+        for number in range(20):
+            await one.swap([Change(Key("drive", number), None, Entry("held"))])
+        await asyncio.gather(*(one.get([KEY]) for _ in range(20)))
+        [thread] = [each for each in threading.enumerate() if each.name == "onefold-store"]
+        await one.close()
+        await asyncio.to_thread(thread.join, 60)
+        assert not thread.is_alive()
+        assert await one.get([KEY])  # a closed store opens again, in a new thread
+        await one.close()
+
+    asyncio.run(main())
+    assert store.threads == {"onefold-store"}
+
+
+def test_the_thread_of_a_store_that_is_dropped_ends():
+    async def main() -> threading.Thread:
+        await OneThread(MemoryStore()).get([KEY])
+        [thread] = [each for each in threading.enumerate() if each.name == "onefold-store"]
+        return thread
+
+    thread = asyncio.run(main())
+    gc.collect()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("way", ["task", "scope"])
+def test_a_cancelled_call_in_one_thread_runs_to_its_end_before_the_caller_hears_of_it(way):
+    store = Gated()
+
+    async def main() -> None:
+        one = OneThread(store)
+        with anyio.CancelScope() as scope:
+            asking = asyncio.create_task(one.swap([Change(KEY, None, Entry("held", token="ann"))]))
+            await asyncio.to_thread(store.entered.wait, 60)
+            if way == "task":
+                asking.cancel()
+                asyncio.get_running_loop().call_soon(asking.cancel)  # twice is no reason to leave either
+                asyncio.get_running_loop().call_soon(store.gate.set)
+                with pytest.raises(asyncio.CancelledError):
+                    await asking
+            else:
+                asyncio.get_running_loop().call_soon(scope.cancel)
+                asyncio.get_running_loop().call_soon(store.gate.set)
+                await one.swap([Change(Key("drive", 2), None, Entry("held", token="bob"))])
+        assert scope.cancelled_caught is (way == "scope")
+        await asyncio.wait([asking])
+        [seen] = await one.get([KEY])
+        assert seen.entry is not None
+        await one.close()
+
+    asyncio.run(main())
+
+
+def test_an_error_in_one_thread_reaches_its_caller_and_harms_nobody_else():
+    async def main() -> None:
+        one = OneThread(Broken())  # type: ignore[arg-type]
+        for _ in range(2):
+            with pytest.raises(Unreachable, match="nobody there"):
+                await one.swap([])
+
+    asyncio.run(main())
+
+
+def test_an_answer_for_a_loop_that_is_closed_is_dropped_and_the_next_loop_is_answered():
+    store = Gated()
+    one = OneThread(store)
+    loop = asyncio.new_event_loop()
+    asking = loop.create_task(one.swap([Change(KEY, None, Entry("held"))]))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert store.entered.wait(60)
+    asking.cancel()
+    loop.close()
+    store.gate.set()
+
+    async def main() -> bool:
+        [seen] = await one.get([KEY])
+        await one.close()
+        return seen.entry is not None
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_has_a_thread_of_its_own():
+    one = OneThread(MemoryStore())
+    asyncio.run(one.get([KEY]))
+    pid = os.fork()
+    if pid == 0:
+        asyncio.run(one.swap([Change(KEY, None, Entry("held"))]))
+        os._exit(0)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    asyncio.run(one.close())

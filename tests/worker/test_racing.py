@@ -30,7 +30,7 @@ def entry(source: str = "fast", *, attempt: int = 1, later: bool = False, **more
 
 
 def second(source: str = "slow") -> Bid:
-    return bid(Task(KEY, Record("r1", {"full": True}, 1, source)), PATIENT, "one-shot", None, 0.0)
+    return bid(Task(KEY, Record("r1", {"full": True}, 1, source)), "late", PATIENT, "one-shot", None, 0.0)
 
 
 @pytest.mark.parametrize(

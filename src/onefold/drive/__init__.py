@@ -9,7 +9,7 @@ What awaits imports asyncio when it is used: a command that blocks need not pay 
 
 from __future__ import annotations
 
-from onefold.drive.awaiting import Inline, Threaded
+from onefold.drive.awaiting import Inline, OneThread, Threaded
 from onefold.drive.hearts import LINGER, AsyncHeart, Heart
 from onefold.drive.merging import AsyncMerged, Merged
 from onefold.drive.singles import aacquire_one, acquire_one, aend_one, end_one
@@ -37,6 +37,7 @@ __all__ = [
     "Heart",
     "Inline",
     "Merged",
+    "OneThread",
     "Ports",
     "Tap",
     "Tapped",

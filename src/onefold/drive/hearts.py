@@ -5,7 +5,6 @@ What is due, and what an answer means for a claim, is decided by `core.pulse`; h
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from onefold.core.claims import Answer
 from onefold.core.protocol import renew
 from onefold.core.pulse import Pulse, due, soonest
+from onefold.drive.process import PROCESS
 from onefold.drive.waiting import AsyncPorts, Ports, arun, run
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Heart:
         self._reset()
 
     def _reset(self) -> None:
-        self._pid = os.getpid()
+        self._process = PROCESS.number
         self._pulses: dict[int, Pulse] = {}
         self._changed = threading.Condition()
         self._wakes = float("inf")
@@ -43,7 +43,7 @@ class Heart:
 
     def add(self, *pulses: Pulse) -> None:
         """Keep claims alive from now on."""
-        if self._pid != os.getpid():
+        if self._process != PROCESS.number:
             self._reset()  # a forked child has none of its parent's threads, and must not renew its claims
         first = float("inf")
         for pulse in pulses:

@@ -5,7 +5,6 @@ Who waits and who leads is decided by `core.line`; here is only how an asker wai
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from onefold.core.key import Key
 from onefold.core.line import Ask, Line, send
 from onefold.core.ports import AsyncClock, AsyncStore, Clock, Store
 from onefold.core.sightings import Sightings, of_others
+from onefold.drive.process import PROCESS
 from onefold.drive.waiting import AsyncPorts, AsyncWallClock, Ports, WallClock, arun, run
 
 if TYPE_CHECKING:
@@ -28,19 +28,18 @@ class Merged:
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store = store
         self._clock = clock or WallClock()
-        self._pid = 0
         self._renew()
 
     def _renew(self) -> None:
         # A forked child inherits the line in whatever state it was, with askers that are not in the child.
-        self._pid = os.getpid()
+        self._process = PROCESS.number
         self._lock = threading.Lock()
         self._line = Line()
         self._sightings = Sightings()
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         """Send changes together with whatever else is asked meanwhile."""
-        if self._pid != os.getpid():
+        if self._process != PROCESS.number:
             self._renew()
         with self._lock:
             alone = self._line.lead_alone()

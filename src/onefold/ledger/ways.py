@@ -19,6 +19,7 @@ from onefold.core.entry import EFFECTS, Effect
 from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds
+from onefold.drive.tokens import tokens
 from onefold.ledger.receipts import fingerprint
 
 RESERVED = "onefold."
@@ -58,14 +59,13 @@ class Way:
         return Bid(key, token, self.terms, self.effect, self.window, True, age, mark)
 
     def bids(self, keys: Sequence[Key]) -> list[Bid]:
-        """Make one attempt on each of many keys; the tokens are drawn together, because that is cheaper."""
+        """Make one attempt on each of many keys."""
         for scope in {key.scope for key in keys}:
             _check_scope(scope)
         terms, effect, window, age = self.terms, self.effect, self.window, self._age()
-        drawn = urandom(16 * len(keys)).hex()
         return [
-            Bid(key, drawn[at : at + 32], terms, effect, window, True, age)
-            for at, key in zip(range(0, len(drawn), 32), keys, strict=True)
+            Bid(key, token, terms, effect, window, True, age)
+            for key, token in zip(keys, tokens(len(keys)), strict=True)
         ]
 
     def _age(self) -> Seconds:

@@ -6,9 +6,10 @@ closing it is the backend's.
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from onefold.drive.process import PROCESS
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,13 +29,13 @@ class OfProcess(Generic[L]):
         self._forget()
 
     def _forget(self) -> None:
-        self._pid = os.getpid()
+        self._process = PROCESS.number
         self._lock = threading.Lock()
         self._link = None
 
     def _leave_parent(self) -> None:
         """After a fork, let the parent's link and lock be, whatever state they were in."""
-        if self._pid != os.getpid():
+        if self._process != PROCESS.number:
             INHERITED.append(self._link)
             self._forget()
 
@@ -53,10 +54,10 @@ class OfLoop(Generic[L]):
         """Be at home in this process and on this event loop; a link of another is let go."""
         import asyncio  # here, so that whoever never waits in a loop starts sooner
 
-        home = os.getpid(), asyncio.get_running_loop()
+        home = PROCESS.number, asyncio.get_running_loop()
         if self._home == home:
             return
-        if self._link is not None and self._home[0] != os.getpid():
+        if self._link is not None and self._home[0] != PROCESS.number:
             INHERITED.append(self._link)
         elif self._link is not None:
             self._abandon(self._link)

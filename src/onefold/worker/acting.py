@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from secrets import token_hex
 from typing import Protocol
 
 from onefold.core.claims import Bid
@@ -176,7 +177,7 @@ class Acting:
             self.tally.add("broken" if why == "failed" else "parked", record.source)
             log.warning("%s: %s is set aside: %s", self.pipeline.name, key, reason)
             task = Task(key, record, error=reason)
-            bids[key.id] = bid(task, self.pipeline.terms, "idempotent", None, 0.0)
+            bids[key.id] = bid(task, token_hex(16), self.pipeline.terms, "idempotent", None, 0.0)
         answers = await arun(set_aside(list(bids.values()), why), self._ports)
         if any(answer.state == "unknown" for answer in answers):
             raise OnefoldError(f"the store did not confirm that {len(rows)} records were set aside")

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -24,9 +25,11 @@ from onefold.core.protocol import begin_many, end, renew, stop_by
 from onefold.core.record import Fate
 from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
+from onefold.drive.tokens import tokens
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
 from onefold.worker.crew import Crew
+from onefold.worker.eager import Eager
 from onefold.worker.ends import Ends
 from onefold.worker.racing import RunnersUp, claim_raced, overtake
 from onefold.worker.secret import masked
@@ -105,7 +108,7 @@ class Delivery:
         if self.stopping():
             fates.update((task.key.id, "open") for task in tasks)
             return []
-        bids = [self._bid(task, age(task)) for task in tasks]
+        bids = self._bids(tasks, [age(task) for task in tasks])
         answers = await arun(claim_raced(bids, self._rivals), self._ports)
         won = []
         for task, one, answer in zip(tasks, bids, answers, strict=True):
@@ -117,8 +120,12 @@ class Delivery:
         self._heart.add(*[attempt.pulse for attempt in won if attempt.pulse])
         return won
 
-    def _bid(self, task: Task, age: float) -> Bid:
-        return bid(task, self.terms, self._effect, self._window, age, self._prepare is not None)
+    def _bids(self, tasks: Sequence[Task], ages: Sequence[float]) -> list[Bid]:
+        prepares = self._prepare is not None
+        return [
+            bid(task, token, self.terms, self._effect, self._window, age, prepares)
+            for task, token, age in zip(tasks, tokens(len(tasks)), ages, strict=True)
+        ]
 
     def _not_won(self, task: Task, answer: Answer) -> Fate:
         source = task.record.source
@@ -291,14 +298,18 @@ class Delivery:
 
     async def _put(self, chunk: Sequence[Attempt]) -> Sequence[Any | BaseException]:
         """Let the sink act; what it raises as a whole is the answer to each."""
-        limit = asyncio.timeout(self._timeout)  # half of what a scope of anyio costs
         pulse = chunk[0].pulse if len(chunk) == 1 else None
+        limit: asyncio.Timeout | None = None
         try:
-            async with limit:
+            acting = Eager(self.sink.put([(one, one.record) for one in chunk]))
+            if acting.ended:  # it waited for nothing, and needs no limit, which costs a timer
+                return _one_each(self.sink, acting.result(), len(chunk))
+            async with asyncio.timeout(self._timeout) as limit:  # half of what a scope of anyio costs
                 if pulse is not None:
-                    pulse.tell = lambda: _cut_off(limit)
-                results = await self.sink.put([(one, one.record) for one in chunk])
-                return _one_each(self.sink, results, len(chunk))
+                    pulse.tell = partial(_cut_off, limit)
+                    if pulse.lost:  # the lease ended during the first step
+                        _cut_off(limit)
+                return _one_each(self.sink, await acting, len(chunk))
         except asyncio.CancelledError as error:
             with anyio.move_on_after(LAST_WORDS, shield=True):
                 await self._ended(chunk, [error] * len(chunk), {})
@@ -309,9 +320,9 @@ class Delivery:
             if pulse is not None:
                 pulse.tell = None
 
-    def _told(self, chunk: Sequence[Attempt], error: Exception, limit: asyncio.Timeout) -> Exception:
+    def _told(self, chunk: Sequence[Attempt], error: Exception, limit: asyncio.Timeout | None) -> Exception:
         """Say what an error means: what was cut off by us is told from what the sink raised itself."""
-        if not limit.expired():
+        if limit is None or not limit.expired():
             return error
         if len(chunk) == 1 and chunk[0].lost:
             return LostClaim(chunk[0].key)
@@ -339,7 +350,7 @@ class Delivery:
         """Give a key that failed to the source that came second with it; recovery then acts on it."""
         second = [self._runners_up.take(one.key.id) for one in chunk]
         found = [(task, answer.entry) for task, answer in zip(second, answers, strict=True) if task]
-        bids = [self._bid(task, 0.0) for task, _ in found]
+        bids = self._bids([task for task, _ in found], [0.0] * len(found))
         try:
             await arun(overtake(bids, [entry for _, entry in found], self._rivals), self._ports)
         except OnefoldError as error:  # then the first one's record waits its time, and is tried again

@@ -25,6 +25,7 @@ from onefold.core.protocol import end, note_failure
 from onefold.core.record import Fate, Record
 from onefold.core.terms import Terms
 from onefold.drive import AsyncPorts, Ports, arun, run
+from onefold.drive.tokens import tokens
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
 from onefold.stores import join
@@ -112,7 +113,10 @@ class JoinedDelivery:
 
     def _transact(self, tasks: Sequence[Task], age: Callable[[Task], float]) -> dict[bytes, Fate]:
         # Tokens of its own for every transaction: whether an earlier one was committed is the entry's to say.
-        bids = [bid(task, self.terms, "joined", None, age(task)) for task in tasks]
+        bids = [
+            bid(task, token, self.terms, "joined", None, age(task))
+            for task, token in zip(tasks, tokens(len(tasks)), strict=True)
+        ]
         fates: dict[bytes, Fate] = {}
         with self.sink.transaction() as connection:
             ports = Ports(join(connection))
@@ -162,7 +166,7 @@ class JoinedDelivery:
             task.key,
             said,
         )
-        told = bid(task._replace(error=said, later=later), self.terms, "joined", None, 0.0)
+        told = bid(task._replace(error=said, later=later), token_hex(16), self.terms, "joined", None, 0.0)
         with self.sink.transaction() as connection:
             ports = Ports(join(connection))
             run(note_failure(told, self._way.ending(error)), ports)

@@ -101,7 +101,7 @@ class Recovery:
         task, pipeline = read(key, entry), self._acting.pipeline
         if task is None or self._probe is None:
             return
-        one = bid(task, pipeline.terms, entry.effect, None, 0.0)
+        one = bid(task, token_hex(16), pipeline.terms, entry.effect, None, 0.0)
         try:
             told, body = probe_answer(
                 await self._probe(Attempt(one, Answer("parked", entry), task), task.record)

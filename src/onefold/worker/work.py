@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from hashlib import blake2b
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 import msgspec
@@ -87,6 +86,7 @@ class Attempt:
 
 def bid(
     task: Task,
+    token: str,
     terms: Terms,
     effect: Effect,
     window: Seconds | None,
@@ -97,7 +97,7 @@ def bid(
     body = written(task)
     return Bid(
         task.key,
-        token_hex(16),
+        token,
         terms,
         effect,
         window,

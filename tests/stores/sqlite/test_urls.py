@@ -3,7 +3,7 @@
 import pytest
 
 from onefold.core.errors import Misconfigured
-from onefold.drive import Inline, Threaded
+from onefold.drive import Inline, OneThread
 from onefold.stores import aconnect, connect, ddl
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
@@ -79,7 +79,7 @@ def test_both_colours_of_a_url_are_the_same_store(tmp_path):
     assert isinstance(connect("memory:"), MemoryStore)
     assert isinstance(aconnect("memory:"), Inline)
     awaited = aconnect(f"sqlite:///{tmp_path / 'ledger.db'}")
-    assert isinstance(awaited, Threaded)
+    assert isinstance(awaited, OneThread)
     assert isinstance(awaited.store, SqliteStore)
     assert awaited.store.path == tmp_path / "ledger.db"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from onefold.core.errors import Misconfigured
-from onefold.drive import Threaded
+from onefold.drive import OneThread
 from onefold.stores.sql import printable
 from onefold.stores.sqlite.file import SqliteStore
 from onefold.stores.sqlite.joined import JoinedStore, adapt
@@ -30,9 +30,9 @@ def connect(url: str, create: bool = True) -> SqliteStore:
     return SqliteStore(unquote(split.path[1:]), create=create, synchronous=synchronous)
 
 
-def aconnect(url: str, create: bool = True) -> Threaded:
-    """Open the same store for awaiting; its calls run in threads, to their end."""
-    return Threaded(connect(url, create))
+def aconnect(url: str, create: bool = True) -> OneThread:
+    """Open the same store for awaiting; its calls run in one thread, to their end."""
+    return OneThread(connect(url, create))
 
 
 def ddl() -> str:

@@ -20,6 +20,7 @@ from onefold.core.entry import UNKNOWN, Change, Reply, Seen, State
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
+from onefold.drive.process import PROCESS
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.plan import Row
@@ -29,6 +30,10 @@ T = TypeVar("T")
 
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process's write before giving up."""
+
+
+CACHE = 16 * 1024
+"""KiB of pages that a connection may keep, so that a large ledger seldom reads its index again."""
 
 
 class Apsw:
@@ -71,7 +76,7 @@ class SqliteStore:
         self._forget()
 
     def _forget(self) -> None:
-        self._pid = os.getpid()
+        self._process = PROCESS.number
         self._lock = threading.Lock()
         self._client: Apsw | None = None
 
@@ -115,7 +120,7 @@ class SqliteStore:
         return self._on_file(page, self._clock())
 
     def close(self) -> None:
-        if self._pid != os.getpid():
+        if self._process != PROCESS.number:
             self._leave_parent()
         with self._lock:
             if self._client is not None:
@@ -128,7 +133,7 @@ class SqliteStore:
 
     def _on_file(self, work: Callable[[Apsw, A], T], asked: A) -> T:
         """Do work on the connection, one thread at a time; SQLite's errors become ours."""
-        if self._pid != os.getpid():
+        if self._process != PROCESS.number:
             self._leave_parent()
         with self._lock:
             try:
@@ -181,6 +186,7 @@ class SqliteStore:
                 # Lasts in the file: whoever only looks must not change it for its owner.
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.execute(f"PRAGMA cache_size = {-CACHE}")  # negative: in KiB instead of pages
             client = Apsw(connection)
             self._migrate(client)
         except BaseException:
