@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -59,6 +59,10 @@ class Contestant:
     """Handle every key once; return how many effects ran."""
     at_most: int | None = None
     """Keys it gets per round, if it is slow; all figures are per key."""
+    before: Callable[[], object] | None = None
+    """Called before each round, outside of its timing: makes fresh files or queues."""
+    in_process: bool = True
+    """False if other processes of its own do the work, so that the CPU time of this one says nothing."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class Table:
     title: str
     rows: list[Row]
     effects: Effects = "each"
+    notes: list[str] = field(default_factory=list)
+    """Lines printed below the rows."""
 
     def row(self, contestant: str) -> Row:
         [found] = [row for row in self.rows if row.contestant == contestant]
@@ -132,6 +138,7 @@ def compare(
     played: dict[str, list[float]] = {one.name: [] for one in playing}
     rows = {one.name: Row(one.name, one.durability) for one in playing}
     for one in playing:
+        _prepare(one)
         one.play(
             [f"warm-up of {title}"]
         )  # connections are opened and statements prepared outside of the timing
@@ -147,7 +154,13 @@ def compare(
     return Table(title, shown_rows, effects)
 
 
+def _prepare(one: Contestant) -> None:
+    if one.before:
+        one.before()
+
+
 def _play(one: Contestant, keys: Keys, effects: Effects, row: Row, clock: Callable[[], float]) -> float:
+    _prepare(one)
     gc.collect()
     working, started = time.process_time(), clock()
     ran = one.play(keys)
@@ -157,7 +170,8 @@ def _play(one: Contestant, keys: Keys, effects: Effects, row: Row, clock: Callab
         raise Skipped(f"{one.name}: {ran} effects ran for {len(keys)} keys, and {wanted} should have")
     row.items += len(keys)
     row.effects += ran
-    row.processor_micros = min(row.processor_micros or float("inf"), worked * 1e6 / len(keys))
+    if one.in_process:
+        row.processor_micros = min(row.processor_micros or float("inf"), worked * 1e6 / len(keys))
     return seconds
 
 
@@ -221,7 +235,9 @@ def shown(table: Table) -> str:
     """Write a table for people."""
     line = _LINE.replace("[durability]", str(max([14, *(len(row.durability) for row in table.rows)])))
     heads = ("contestant", "durability", "per second", "µs each", "of cpu", "ratio", "target", "")
-    return "\n".join([table.title, line.format(*heads).rstrip(), *(_line(line, row) for row in table.rows)])
+    rows = (_line(line, row) for row in table.rows)
+    notes = (f"  {note}" for note in table.notes)
+    return "\n".join([table.title, line.format(*heads).rstrip(), *rows, *notes])
 
 
 _LINE = "  {:<34} {:<[durability]} {:>10} {:>9} {:>8} {:>8}  {:<9} {}"
@@ -238,7 +254,7 @@ def _line(line: str, row: Row) -> str:
         row.durability,
         f"{row.per_second:,.0f}",
         f"{row.micros_each:,.1f}",
-        f"{row.processor_micros:,.1f}",
+        "" if row.processor_micros is None else f"{row.processor_micros:,.1f}",
         ratio,
         row.target,
         said,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.ledger.by_hand import SCOPE
-from benchmarks.measure import Absent, Contestant, Keys, Row, Skipped, Table, compare
+from benchmarks.measure import Absent, Contestant, Keys, Row, Skipped, Table, compare, shown
 from benchmarks.stores.by_hand import RECEIPT, Hand, items
 from onefold import Key, Ledger
 
@@ -191,6 +191,35 @@ def test_contestants_take_turns_and_slow_ones_get_fewer_keys():
     warm_up, turns = played[:2], played[2:]
     assert warm_up == [("a", 1), ("slow", 1)]
     assert turns == [("a", 2), ("slow", 1), ("slow", 1), ("a", 2)]
+
+
+def test_what_a_contestant_prepares_before_a_round_is_not_timed():
+    now = 0.0
+
+    def passes(seconds: float) -> int:
+        nonlocal now
+        now += seconds
+        return int(seconds)
+
+    one = Contestant("one", "none", lambda keys: passes(len(keys)), before=lambda: passes(1000))
+    table = compare("prepared", [one], [["a", "b"], ["c", "d"]], clock=lambda: now)
+    assert table.row("one").micros_each == 1e6
+
+
+def test_the_time_of_the_processor_is_not_told_where_other_processes_work():
+    elsewhere = Contestant("elsewhere", "none", len, in_process=False)
+    table = compare("processes", [contestant("here", 1), elsewhere], [["a"]])
+    assert [row.processor_micros is None for row in table.rows] == [False, True]
+    assert "elsewhere" in shown(table)
+
+
+def test_the_notes_of_a_table_stand_below_its_rows():
+    table = Table("noted", [Row("ours", note="not run: planted")], notes=["first", "second"])
+    assert shown(table).splitlines()[-3:] == [
+        f"  {'ours':<34} not run: planted",
+        "  first",
+        "  second",
+    ]
 
 
 def test_a_peer_that_is_absent_is_said_to_be_so_and_aimed_at_by_nobody():
