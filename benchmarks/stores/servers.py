@@ -20,15 +20,19 @@ class NotThere(Exception):
 
 
 @contextmanager
-def lent(store: str) -> Iterator[str]:
-    """Give the URL of a store's server, and end the server afterwards if it was started for this."""
+def lent(store: str, starts: str = "") -> Iterator[str]:
+    """Give the URL of a store's server, and end the server afterwards if it was started for this.
+
+    `starts` names the command that can start it, for the error message; the default is `./dev bench stores`.
+    """
     variable = f"{store.upper()}_URL"
     if given := os.environ.get(variable):
         yield given
     elif python := os.environ.get(PYTHON):
         yield from _started(python, store, variable)
     else:
-        raise NotThere(f"{variable} is not set, and nobody starts servers: ./dev bench stores --only {store}")
+        starts = starts or f"./dev bench stores --only {store}"
+        raise NotThere(f"{variable} is not set, and nobody starts servers: {starts}")
 
 
 def _started(python: str, store: str, variable: str) -> Iterator[str]:
