@@ -44,7 +44,9 @@ class Contest(NamedTuple):
     against_hand: float | None = None
     """How many times as fast as by hand batches of new keys are to be."""
     against_peers: float | None = None
-    """How many times as fast as the fastest peer single calls are to be."""
+    """How many times as fast as the fastest peer single calls with new keys are to be."""
+    done_against_peers: float | None = None
+    """The same with keys that were done before."""
     batches_against_peers: float | None = None
     """How many times as fast as its single calls our batches are to be."""
 
@@ -82,9 +84,9 @@ def _tables(contest: Contest, sizes: Sizes, url: Callable[[str], str], stack: Ex
     players = _players(contest, sizes, url, stack)
     singles = [_contestant(one, lambda one: one.single) for one in players]
     new, again = _both(contest, "Single calls", singles, rounds_of(sizes, sizes.singles, "single"))
-    for table in new, again:
-        if contest.against_peers is not None:
-            table.aim_at_fastest(peers.NAMES, contest.against_peers)
+    for table, least in (new, contest.against_peers), (again, contest.done_against_peers):
+        if least is not None:
+            table.aim_at_fastest(peers.NAMES, least)
         yield table
     at_once = [_contestant(one, lambda one: one.at_once) for one in players]
     rounds = rounds_of(sizes, sizes.tasks * sizes.claims, "at once")
