@@ -14,6 +14,12 @@ UPDATE onefold_entries SET
     attempt = ?, not_before = ?, expires = ?, fingerprint = ?, label = ?, source = ?, body = ?, due = ?
 WHERE id = ? AND version = ?;
 
+-- name: settle
+-- An ending that leaves everything else as it is. SQLite then checks the constraints of these columns only.
+UPDATE onefold_entries SET
+    state = 'done', why = NULL, version = ?, written = ?, not_before = NULL, expires = ?, body = ?, due = NULL
+WHERE id = ? AND version = ?;
+
 -- name: remove
 -- Purging: only what is done and expired, and only on the version that was seen.
 DELETE FROM onefold_entries

@@ -20,7 +20,9 @@ from onefold.stores.versions import refuse_newer
 Row = tuple[Any, ...]
 
 _SQL = statements("sqlite")
-_GET, _INSERT, _UPDATE, _REMOVE = (_SQL[name] for name in ("get", "insert", "update", "remove"))
+_GET, _INSERT, _UPDATE, _SETTLE, _REMOVE = (
+    _SQL[name] for name in ("get", "insert", "update", "settle", "remove")
+)
 _FIELDS = len(FIELDS)
 
 
@@ -48,6 +50,10 @@ def swap(client: Client, changes: Sequence[Change], now: float) -> list[Seen]:
         elif expected is None:
             entry = stamped(change, version, now)
             written, reply = write(_INSERT, (key.id, key.scope, *astuple(entry), due(entry))), Seen(entry)
+        elif change.settles:
+            entry = stamped(change, expected + 1, now)
+            bound = (entry.version, now, entry.expires, entry.body, key.id, expected)
+            written, reply = write(_SETTLE, bound), Seen(entry)
         else:
             entry = stamped(change, expected + 1, now)
             written, reply = write(_UPDATE, (*astuple(entry), due(entry), key.id, expected)), Seen(entry)
