@@ -22,11 +22,14 @@ class Ended:
         self.left = os.listdir(folder)
 
     def number(self, word: str) -> int:
-        [closing] = [line for line in self.lines if ": " in line and not line.startswith(" ")]
+        """Return the number beside a word of the closing line; without one, fail with the whole output."""
+        closings = [line for line in self.lines if ": " in line and not line.startswith(" ")]
+        assert len(closings) == 1, f"{len(closings)} closing lines, exit code {self.code}:\n{self.text}"
+        [closing] = closings
         found = re.search(rf"\b{word} (\d+)", closing) or re.search(rf"(\d+) {word}\b", closing)
-        assert found, closing
+        assert found, f"no number beside {word!r} in the closing line:\n{self.text}"
         return int(found[1])
 
     @property
     def text(self) -> str:
-        return "\n".join(self.lines) + self.errors
+        return "\n".join([*self.lines, self.errors])

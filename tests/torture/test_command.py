@@ -58,6 +58,28 @@ def test_a_worker_that_is_wrong_is_found(effect: str, plant: str, broken: str, t
     assert ("the point 'park: before swap' was hit 0 times" in ended.text) == (plant == "wrong-class")
 
 
+def test_a_run_whose_random_kills_all_come_too_late_says_so_and_still_gives_its_account(tmp_path: Path):
+    ended = Ended(tmp_path, "kill", "--effect", "keyed", "--kills", "40", module="tests.torture.too_late")
+
+    assert ended.code == 1, ended.text
+    assert f"only {ended.number('kills')} of 40 kills were made" in ended.text
+    assert ended.number("duplicated") == ended.number("lost") == 0, ended.text
+    assert ended.number("unexplained") == 1, ended.text
+    assert ended.left == []
+
+
+def test_a_torture_that_fails_itself_does_not_exit_as_if_it_had_found_something(tmp_path: Path):
+    ended = Ended(
+        tmp_path, "kill", "--effect", "keyed", "--kills", "0", "--server-kills", "1", "--restart", "false"
+    )
+
+    assert ended.code == 3, ended.text
+    assert "Traceback" in ended.errors
+    with pytest.raises(AssertionError, match=r"exit code 3:\s+Traceback"):
+        ended.number("lost")
+    assert ended.left == []
+
+
 @pytest.mark.parametrize(
     "count", [6, pytest.param(60, marks=slow), pytest.param(300, marks=[slow, many_seconds])]
 )

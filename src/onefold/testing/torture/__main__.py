@@ -1,4 +1,8 @@
-"""Kill and stop real workers, and print the account. Exit code 0: all was kept, 1: not, 2: not understood."""
+"""Kill and stop real workers, and print the account.
+
+Exit code 0: every promise was kept. 1: a promise was broken, and the account says which. 2: the arguments are
+wrong or something is missing. 3: the torture itself failed, and there is no account.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -43,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except Exception:
+        # Python would exit with 1, which is the verdict that a promise was broken.
+        traceback.print_exc()
+        return 3
 
 
 def _server(options: argparse.Namespace) -> str:

@@ -28,7 +28,10 @@ HITS = 10
 """How often each crash point is to be hit, if there are kills enough."""
 
 TRIES = 20
-"""Workers sent to one point in a row without dying there, before it is given up; a busy machine misses."""
+"""Workers in a row that may end before they are killed, at a crash point or at random, until it is given up.
+
+A busy machine misses now and then.
+"""
 
 FAILURES = 5
 """Workers that may fail before the run is broken off."""
@@ -79,8 +82,7 @@ def kill(site: Site, shots: Shots, seed: int, progress: Progress) -> Toll:
         campaign = Campaign(site, shots.workers, random.Random(f"{seed} {site.effect}"), children, progress)
         if shots.workers:
             campaign.sweep()
-        campaign.at_random(lanes=1, until=(shots.workers + campaign.kills) // 2)
-        campaign.at_random(lanes=2, until=shots.workers)
+        campaign.at_random_moments()
         campaign.kill_server(shots)
         campaign.recover()
         return campaign.toll()
@@ -122,8 +124,8 @@ class Campaign:
         queue = deque(every * times)
         misses: Counter[Spot] = Counter()
         underway: dict[Child, Spot] = {}
-        while (queue or underway) and not self.broken:
-            while queue and len(underway) < 2:
+        while (more := bool(queue) and not self.broken) or underway:
+            while more and queue and len(underway) < 2:
                 spot = queue.popleft()
                 underway[self.send(self.errand_to(spot))] = spot
             for child in self.children.watch(None):
@@ -155,12 +157,23 @@ class Campaign:
 
     # ----- at any moment
 
-    def at_random(self, lanes: int, until: int) -> None:
-        """Kill workers at random moments of their lives, with one or two of them at work."""
+    def at_random_moments(self) -> None:
+        """Make the remaining kills: half of them with one worker at a time, half with two."""
+        self._at_random(lanes=1, until=(self.wanted + self.kills) // 2)
+        self._at_random(lanes=2, until=self.wanted)
+        if self.kills < self.wanted and not self.broken:
+            self.complaints.append(
+                f"only {self.kills} of {self.wanted} kills were made: "
+                f"{TRIES} workers in a row ended before their random moment"
+            )
+
+    def _at_random(self, lanes: int, until: int) -> None:
         ends: dict[Child, float] = {}
-        allowed = self.sent + 5 * (until - self.kills)
-        while self.kills < until and self.sent < allowed and not self.broken:
-            while len(ends) < min(lanes, until - self.kills):
+        misses = 0
+        # A worker that is still alive when the last one was sent belongs to this loop: nothing after it knows
+        # this worker, and the account needs its trail.
+        while (more := self.kills < until and misses < TRIES and not self.broken) or ends:
+            while more and len(ends) < min(lanes, until - self.kills):
                 child = self.send(self._any_errand())
                 ends[child] = child.born + self.rng.uniform(0, place(self.site.scheme).life)
             now = time.monotonic()
@@ -170,6 +183,7 @@ class Campaign:
             for child in self.children.watch(max(min(ends.values()) - now, 0.0) if _pending(ends) else None):
                 del ends[child]
                 self.note(child)
+                misses = 0 if child.killed else misses + 1
 
     def _any_errand(self, count: int = 12) -> Errand:
         manners: list[Manner] = sorted({spot.manner for spot in spots(self.site.effect)})
@@ -214,6 +228,7 @@ class Campaign:
 
     def toll(self) -> Toll:
         """Take the account."""
+        assert len(self.children) == 0, "a worker that is alive can still change what is counted here"
         entries, lines = _outcome(self.site)
         run = Run(self.site.effect, range(self.keys), entries, lines, self.trails, self.complaints)
         return Toll(account(run), self.kills, self.keys, self.hits, self.random_kills, self.server_kills)
@@ -297,7 +312,10 @@ def _prepare(site: Site, children: Children) -> None:
         caller.rows(table)
         caller.commit()
 
-    children.until_ended([children.start(make)])
+    maker = children.start(make)
+    children.until_ended([maker])
+    if maker.status != 0:
+        raise RuntimeError(f"the table of effects was not made: {maker.complaint or 'its maker was killed'}")
 
 
 def _outcome(site: Site) -> tuple[dict[int, Entry], list[Line]]:
