@@ -45,6 +45,9 @@ FOUND_BY = {
         "a_closed_store_opens_again_when_it_is_used",
     ],
     "LosesTheBody": ["the_largest_body_fits"],
+    "SettlesWithoutReceipt": ["a_settle_writes_its_receipt_and_leaves_the_rest_as_it_is"],
+    "SettlesOverOthers": ["a_settle_on_another_version_writes_nothing"],
+    "SettlesFromNothing": ["a_settle_writes_its_receipt_and_leaves_the_rest_as_it_is"],
     "ForgetsTheClass": [
         "every_state_reason_and_effect_is_kept",
         "every_field_comes_back_as_it_was_written",

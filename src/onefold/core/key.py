@@ -36,7 +36,7 @@ class Key:
         texts: list[str] = []
         for part in parts:
             text = part if type(part) is str else _text(scope, part)
-            raw = _raw(text, scope, parts)
+            raw = text.encode() if text and text.isascii() else _raw(text, scope, parts)
             digest.update(len(raw).to_bytes(8, "big") + raw)
             texts.append(text)
         self.scope = scope

@@ -153,6 +153,36 @@ async def every_field_comes_back_as_it_was_written(stage: Stage) -> None:
 
 
 @promise
+async def a_settle_writes_its_receipt_and_leaves_the_rest_as_it_is(stage: Stage) -> None:
+    for number, body in enumerate(('"receipt"', None)):
+        held = entry(
+            "held", effect="keyed", lease=12.5, attempt=3, fingerprint="f", source="s", body="record"
+        )
+        [claimed] = await send([Change(key(number), None, held, begin=True)])
+        mine = claimed.entry
+        assert mine is not None
+        done = replace(mine, state="done", body=body)
+        [settled] = await send([Change(key(number), mine.version, done, keep=SPAN, settles=True)])
+        told = settled.entry
+        assert told is not None
+        assert replace(told, version=mine.version, written=mine.written, expires=None) == done
+        assert (told.version, told.expires) == (mine.version + 1, told.written + SPAN)
+        assert await stored(key(number)) == told
+
+
+@promise
+async def a_settle_on_another_version_writes_nothing(stage: Stage) -> None:
+    mine = await put(key(1), entry("held", token="ann", body="record"))
+    later = await put(key(1), entry("held", token="bob", fence=mine.fence), mine.version)
+    late = replace(mine, state="done", body='"late"')
+    asked = [Change(key(1), mine.version, late, settles=True), Change(key(2), 7, late, settles=True)]
+    found = await send(in_order(asked))
+
+    assert {seen.entry for seen in found} == {later, None}
+    assert [await stored(key(1)), await look(key(2))] == [later, NOTHING]
+
+
+@promise
 async def every_state_reason_and_effect_is_kept(stage: Stage) -> None:
     wanted = [Entry(state, effect=effect) for state in STATES for effect in EFFECTS if state != "parked"]
     wanted += [Entry("parked", why) for why in ("in-doubt", "failed", "by-hand", "beyond-memory")]

@@ -198,6 +198,32 @@ class LosesTheBody(Right):
         return replace(change, entry=replace(change.entry, body=None))
 
 
+class SettlesWithoutReceipt(Right):
+    """Ends an attempt by writing its state only, and keeps the record in the place of the receipt."""
+
+    def wanted(self, change: Change) -> Change:
+        now = self.stored(change.key)
+        if not change.settles or now is None or change.entry is None:
+            return change
+        return replace(change, entry=replace(change.entry, body=now.body))
+
+
+class SettlesOverOthers(Right):
+    """Ends an attempt whatever version is stored."""
+
+    def wanted(self, change: Change) -> Change:
+        return replace(change, expected=self.version(change.key)) if change.settles else change
+
+
+class SettlesFromNothing(Right):
+    """Ends an attempt by a row of the written columns only, and forgets the others."""
+
+    def wanted(self, change: Change) -> Change:
+        if not change.settles or change.entry is None:
+            return change
+        return replace(change, entry=replace(change.entry, begun=None, source="", fingerprint=None))
+
+
 class ForgetsTheClass(Right):
     """Has no column for the effect class, and takes every effect for one that may be repeated."""
 
