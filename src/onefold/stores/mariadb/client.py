@@ -27,7 +27,10 @@ from onefold.stores.mariadb.schema import settle_in
 from onefold.stores.shells import Clients, Row
 
 BEHAVIOUR: dict[str, Any] = {"client_flag": CLIENT.MULTI_STATEMENTS, "autocommit": None}
-"""How connections behave: many statements in a message; the rest is set by `settle_in`."""
+"""How connections behave: many statements in a message; the rest is set by `settle_in`.
+
+Never add CLIENT.FOUND_ROWS: a claim that met an existing row would count as written.
+"""
 
 
 class Link:
@@ -265,7 +268,9 @@ def judged(error: OnefoldError, statement: Statement) -> OnefoldError:
 
 
 def _rows(connection: Any) -> list[Row]:
-    return list(connection._result.rows or ())
+    """Return the rows of a statement; for one that returns none, a row with the number that it affected."""
+    result = connection._result
+    return [(result.affected_rows,)] if result.rows is None else list(result.rows)
 
 
 def _has_more(connection: Any) -> bool:

@@ -1,18 +1,19 @@
-"""What the MariaDB store asks of a connection: batches as JSON, and then what is stored.
+"""What the MariaDB store asks of a connection: writes in one round trip, and a look where some were refused.
 
-A write and the look that follows it are one transaction, and its end is asked for last: whatever fails before
+First claims and settles are written and counted; the store looks only if it wrote fewer than it was asked to.
+Any other batch is written and read in one transaction. COMMIT is sent last: a statement that fails before it
 has written nothing. The server's clock sets versions and times. Nothing is decided here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple
 
-from onefold.core.entry import OPEN, UNKNOWN, Change, Entry, Reply, Seen, State
-from onefold.core.errors import Misconfigured, Unanswered, Unreachable
+from onefold.core.entry import OPEN, UNKNOWN, Change, Entry, Reply, Seen, State, stamped
+from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.rows import Place, found, listed
@@ -37,14 +38,20 @@ class Statement(NamedTuple):
         return self.sql % tuple(_literal(value) for value in self.args) if self.args else self.sql
 
 
-def _literal(value: str | float | None) -> str:
+def _literal(value: str | bytes | float | None) -> str:
     """Write a value as SQL. Texts are written as digits: nothing in them can end the statement.
 
     That is also several times faster than escaping them, and right whatever the session's modes are.
     """
     if isinstance(value, str):
         return f"_utf8mb4 x'{_encoded(value).hex()}'"
-    return "NULL" if value is None else repr(value)
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if value is None:
+        return "NULL"
+    text = repr(value)
+    # Without an exponent the server would read a DECIMAL instead of a DOUBLE.
+    return f"{text}e0" if "." in text and "e" not in text else text
 
 
 def _encoded(text: str) -> bytes:
@@ -57,6 +64,7 @@ def _encoded(text: str) -> bytes:
 
 
 BEGIN, COMMIT = Statement("START TRANSACTION"), Statement("COMMIT")
+CLOCK = Statement(_SQL["clock"])
 
 
 class MariaPlan:
@@ -89,9 +97,11 @@ class MariaPlan:
 
     async def _swap(self, changes: Sequence[Change]) -> list[Seen]:
         keys = [change.key for change in changes]
+        if not self._joined and all(map(_is_quick, changes)):
+            return await _swap_quickly(changes, keys)
         writes = _writes(changes)
         if len(writes) > 1 and not self._joined:
-            writes.insert(0, Statement(_SQL["lock"], [_ids(keys)]))
+            writes.insert(0, _lock(keys))
         asked = [*self._before, *writes, _look(keys, self._looking)]
         replies = await on_client("execute_many", [*asked, *self._after])
         return found(keys, replies[len(asked) - 1])
@@ -102,7 +112,75 @@ class MariaPlan:
         return await listed(states, due, after, limit, partial(_page, scope, due), bytes.decode)
 
 
-# ----- writing
+# ----- claiming and settling
+
+
+def _is_quick(change: Change) -> bool:
+    """Say whether a change is a first claim, or a settle that needs no more columns than `settle` writes."""
+    entry = change.entry
+    if entry is None or change.expected is None:
+        return entry is not None
+    plain = change.delay is None and not change.begin
+    return change.settles and plain and entry.state == "done" and entry.why is None and entry.fence != 0
+
+
+async def _swap_quickly(changes: Sequence[Change], keys: Sequence[Key]) -> list[Seen]:
+    """Write first claims and settles; if all were written, make the replies from the clock's reading.
+
+    Otherwise a second round trip looks at all of the keys: the number of affected rows does not tell which
+    changes were refused. The look follows the commit, so it sees the row of a winner that was waited for.
+    """
+    writes = _quick_writes(changes)
+    locks = [_lock(keys)] if len(writes) > 1 else []
+    replies = await on_client("execute_many", [BEGIN, *locks, CLOCK, *writes, COMMIT])
+    [[version, now]], *counts = replies[1 + len(locks) : -1]
+    if sum(count for [[count]] in counts) == len(changes):
+        return [
+            Seen(stamped(one, version if one.expected is None else one.expected + 1, now)) for one in changes
+        ]
+    try:
+        [rows] = await on_client("execute_many", [_look(keys)])
+    except OnefoldError as error:
+        # The write is committed: whatever went wrong with the look, "nothing was written" would be false.
+        raise Unanswered(str(error)) from error
+    return found(keys, rows)
+
+
+def _quick_writes(changes: Sequence[Change]) -> list[Statement]:
+    # Scopes, effects, receipts and the like are the same in most rows of a batch.
+    shared = cache(_literal)
+    rows = [_row(one, one.entry, shared) for one in changes if one.expected is None and one.entry]
+    settles = [
+        (one.key.id, one.expected, one.keep, one.entry.body)
+        for one in changes
+        if one.expected is not None and one.entry
+    ]
+    writes = [Statement(_SQL["insert_rows"] % ",\n".join(rows))] if rows else []
+    if len(settles) == 1:
+        [(id, expected, keep, body)] = settles
+        writes.append(Statement(_SQL["settle_one"], (keep, body, id, expected)))
+    elif settles:
+        wanted = [(id.hex(), *rest) for id, *rest in settles]
+        writes.append(Statement(_SQL["settle"], [_json(wanted)]))
+    return writes
+
+
+def _row(change: Change, entry: Entry, shared: Callable[[Any], str]) -> str:
+    """Write a first claim as a row of literals, in the order of the columns; `due` is the last."""
+    key, lease, delay = change.key, shared(entry.lease), change.delay
+    later = {"held": lease, "free": shared(delay or 0.0), "parked": "0"}.get(entry.state)
+    return (
+        f"({_literal(key.id)},{shared(key.scope)},{shared(entry.state)},{shared(entry.why)},"
+        f"{_literal(entry.token)},@onefold_version,{entry.fence or '@onefold_version'},"
+        f"{shared(entry.effect)},{'@onefold_now' if change.begin else shared(entry.begun)},"
+        f"{lease},@onefold_now,{entry.attempt},"
+        f"@onefold_now + {shared(delay)},@onefold_now + {shared(change.keep)},{shared(entry.fingerprint)},"
+        f"{_literal(entry.label)},{shared(entry.source)},{shared(entry.body)},"
+        f"{'NULL' if later is None else f'@onefold_now + {later}'})"
+    )
+
+
+# ----- writing anything
 
 
 def _chunks(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
@@ -139,6 +217,10 @@ def _columns(change: Change, entry: Entry) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _lock(keys: Sequence[Key]) -> Statement:
+    return Statement(_SQL["lock"], [_ids(keys)])
+
+
 def _ids(keys: Sequence[Key]) -> str:
     return _json([key.id.hex() for key in keys])
 
@@ -151,6 +233,8 @@ def _json(rows: Sequence[Any]) -> str:
 
 
 def _look(keys: Sequence[Key], looking: str = "") -> Statement:
+    if len(keys) == 1:
+        return Statement(_SQL["get_one"] + looking, [keys[0].id])
     return Statement(_SQL["get"] + looking, [_ids(keys)])
 
 

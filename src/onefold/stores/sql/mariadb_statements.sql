@@ -1,6 +1,7 @@
--- A batch is one JSON array, so that it is one statement. The server's clock is read once per statement, in UTC, because
--- the hour of a zone's clock comes twice when summer ends; it sets version and times. Rows are found by their ids, in
--- the order that they are sent in, so that two batches which share keys wait for each other instead of deadlocking.
+-- First claims are sent as rows; every other batch is one JSON array, so that it is one statement. The server's clock is
+-- read once per statement, or once before statements that share a reading. It is read in UTC, because the hour of a zone's
+-- clock comes twice when summer ends; it sets version and times. Rows are found by their ids, in the order that they are
+-- sent in, so that two batches which share keys wait for each other instead of deadlocking.
 
 -- name: lock
 -- Before writes of several kinds: all rows at once, in their order, because one statement after the other would take
@@ -10,8 +11,58 @@ FROM JSON_TABLE(%s, '$[*]' COLUMNS (id char(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onefold_entries AS entry FORCE INDEX (PRIMARY) ON entry.id = UNHEX(wanted.id)
 FOR UPDATE;
 
+-- name: clock
+-- One reading of the server's clock, for the writes that follow in the same transaction. The reply tells the client what
+-- they store, so that it need not read it back.
+SELECT
+    @onefold_version := TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS version,
+    @onefold_now := TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6 AS now;
+
+-- name: insert_rows
+-- First claims, each a row of literals. An existing row counts as 0 affected rows, a new one as 1; the client must not set
+-- CLIENT_FOUND_ROWS, which would count both as 1.
+INSERT INTO onefold_entries (
+    id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+    fingerprint, label, source, body, due
+) VALUES %s
+ON DUPLICATE KEY UPDATE onefold_entries.id = onefold_entries.id;
+
+-- name: settle
+-- Settles: only the columns that change. The version always changes, so every row that matches counts as affected.
+UPDATE JSON_TABLE(%s, '$[*]' COLUMNS (
+    id char(64) PATH '$[0]',
+    expected bigint PATH '$[1]',
+    keep double PATH '$[2]',
+    body mediumtext PATH '$[3]'
+)) AS wanted
+STRAIGHT_JOIN onefold_entries AS entry FORCE INDEX (PRIMARY)
+    ON entry.id = UNHEX(wanted.id) AND entry.version = wanted.expected
+SET
+    entry.state = 'done',
+    entry.why = NULL,
+    entry.version = wanted.expected + 1,
+    entry.written = @onefold_now,
+    entry.not_before = NULL,
+    entry.expires = @onefold_now + wanted.keep,
+    entry.body = wanted.body,
+    entry.due = NULL;
+
+-- name: settle_one
+-- The same for one entry, without the temporary table that a JSON array needs.
+UPDATE onefold_entries AS entry
+SET
+    entry.state = 'done',
+    entry.why = NULL,
+    entry.version = entry.version + 1,
+    entry.written = @onefold_now,
+    entry.not_before = NULL,
+    entry.expires = @onefold_now + %s,
+    entry.body = %s,
+    entry.due = NULL
+WHERE entry.id = %s AND entry.version = %s;
+
 -- name: insert
--- First claims: written only where the key is absent. Not INSERT IGNORE, which hides errors and deadlocks.
+-- First claims among other changes, or in a caller's transaction: written only where the key is absent. Not INSERT IGNORE, which hides errors and deadlocks.
 INSERT INTO onefold_entries (
     id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
     fingerprint, label, source, body, due
@@ -127,6 +178,16 @@ SELECT
     TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6
 FROM JSON_TABLE(%s, '$[*]' COLUMNS (id char(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onefold_entries AS entry FORCE INDEX (PRIMARY) ON entry.id = UNHEX(wanted.id);
+
+-- name: get_one
+-- The same for one key, without the temporary table that a JSON array needs.
+SELECT
+    entry.id, entry.scope, entry.state, entry.why, entry.token, entry.version, entry.fence, entry.effect, entry.begun,
+    entry.lease, entry.written, entry.attempt, entry.not_before, entry.expires, entry.fingerprint, entry.label,
+    entry.source, entry.body, entry.due,
+    TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6
+FROM onefold_entries AS entry FORCE INDEX (PRIMARY)
+WHERE entry.id = %s;
 
 -- name: scan_open
 -- One state at a time, in the order of the index of open entries.
