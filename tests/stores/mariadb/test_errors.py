@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -184,18 +185,19 @@ def waiting(url: str) -> int:
 
 
 class Background:
-    """Something that waits, in a thread of its own; its error is kept."""
+    """Something that waits, in a thread of its own; its answer, or its error, is kept."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         import threading
 
+        self.answer: Any = None
         self.error: BaseException | None = None
         self._work = work
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         try:
-            self._work()
+            self.answer = self._work()
         except BaseException as error:
             self.error = error
 
