@@ -107,7 +107,7 @@ class Mariadb:
     made = "SELECT RELEASE_LOCK(CONCAT('onefold ', MD5(DATABASE())))"
     waiting_to_make = f"{sessions} AND state = 'User lock'"
     hurry = "SET SESSION innodb_lock_wait_timeout = 0"
-    settle = b"entry.state = wanted.state"
+    settle = b"entry.state = 'done'"
     guest = "guest@'%'"
 
     def watched(self, url: str) -> str:
