@@ -36,7 +36,8 @@ def page(*documents: Reply) -> Reply:
     return {"ok": 1.0, "cursor": {"id": 0, "ns": "x.y", "firstBatch": [*documents]}}
 
 
-FINE = {"meta": page({"_id": "schema", "version": 1}), "find": page()}
+FINE = {"meta": page({"_id": "schema", "version": 1, "now": 9.0}), "find": page()}
+"""A ledger without entries, and a server whose clock says 9 seconds after 1970."""
 
 
 class Server(socketserver.ThreadingTCPServer):

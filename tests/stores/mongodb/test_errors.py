@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from onefold import Ledger
-from onefold.core.entry import UNKNOWN, Seen
+from onefold.core.entry import NOTHING, UNKNOWN, Seen
 from onefold.core.errors import Locked, Misconfigured, Unanswered, Unreachable
 
 pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
 
 from onefold.stores.mongodb import aconnect, connect
 from tests.stores.mongodb.pretender import page, pretending, refusal
-from tests.stores.words import NEW, claims, keys
+from tests.stores.words import NEW, claims, keys, stored
 
 SHORT = "directConnection=true&serverSelectionTimeoutMS=300&connectTimeoutMS=300&socketTimeoutMS=300"
 
@@ -39,7 +39,7 @@ def claimed(where: str, count: int = 1, user: str = "") -> Any:
         (112, Locked, "has another writer on the entry; nothing was written"),
     ],
 )
-@pytest.mark.parametrize(("count", "command"), [(1, "findAndModify"), (3, "update")])
+@pytest.mark.parametrize(("count", "command"), [(1, "findAndModify"), (3, "insert")])
 def test_what_a_server_refuses_is_told_with_what_to_do(code, kind, words, count, command):
     with pretending(**{command: refusal(code)}) as where, pytest.raises(kind) as raised:
         claimed(where, count)
@@ -50,13 +50,13 @@ def test_what_a_server_refuses_is_told_with_what_to_do(code, kind, words, count,
 
 
 @pytest.mark.parametrize("code", [11600, 11601, 11602, 91, 189, 50, 262, 6, 9001, 424242])
-@pytest.mark.parametrize(("count", "command"), [(1, "findAndModify"), (3, "update")])
+@pytest.mark.parametrize(("count", "command"), [(1, "findAndModify"), (3, "insert")])
 def test_what_was_interrupted_may_have_been_done(code, count, command):
     with pretending(**{command: refusal(code)}) as where:
         assert claimed(where, count) == [UNKNOWN] * count
 
 
-@pytest.mark.parametrize(("count", "command"), [(1, "findAndModify"), (3, "update")])
+@pytest.mark.parametrize(("count", "command"), [(1, "findAndModify"), (3, "insert")])
 def test_a_write_that_a_majority_does_not_have_may_be_undone(count, command):
     late = {"ok": 1.0, "writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}}
     with pretending(**{command: late | {"value": None}}) as where:
@@ -65,19 +65,32 @@ def test_a_write_that_a_majority_does_not_have_may_be_undone(count, command):
 
 def test_a_batch_of_which_a_part_failed_is_unknown_as_a_whole():
     part = {"ok": 1.0, "n": 2, "writeErrors": [{"index": 0, "code": 112, "errmsg": "conflict"}]}
-    with pretending(update=part) as where:
+    with pretending(insert=part) as where:
         assert claimed(where, 3) == [UNKNOWN] * 3
 
 
 def test_a_batch_that_no_repetition_mends_says_so():
     part = {"ok": 1.0, "n": 2, "writeErrors": [{"index": 0, "code": 121, "errmsg": "rules"}]}
-    with pretending(update=part) as where, pytest.raises(Misconfigured, match="somebody set rules"):
+    with pretending(insert=part) as where, pytest.raises(Misconfigured, match="somebody set rules"):
         claimed(where, 3)
 
 
-def test_a_look_that_fails_after_the_writing_does_not_say_that_nothing_was_written():
-    with pretending(find=refusal(10107)) as where:
-        assert claimed(where, 2) == [UNKNOWN] * 2
+TAKEN = {"index": 1, "code": 11000, "errmsg": "duplicate key"}
+
+
+def test_a_failed_look_leaves_only_the_losers_unknown():
+    part = {"ok": 1.0, "n": 1, "writeErrors": [TAKEN]}
+    with pretending(insert=part, find=refusal(10107)) as where:
+        won, lost = claimed(where, 2)
+
+    assert (stored(won).token, stored(won).written) == ("ann", 9.0)
+    assert lost is UNKNOWN
+
+
+def test_an_insert_that_counts_fewer_than_it_explains_is_looked_at_as_a_whole():
+    part = {"ok": 1.0, "n": 0, "writeErrors": [TAKEN]}
+    with pretending(insert=part) as where:
+        assert claimed(where, 2) == [NOTHING] * 2
 
 
 def test_a_lost_race_for_a_new_key_is_looked_at_and_not_told_as_an_error():

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onefold import stores
 from onefold.core.entry import BODY_LIMIT, NOTHING, Change
@@ -69,7 +70,7 @@ def commands() -> Iterator[Commands]:
 # ----- how often, and how safely
 
 
-def test_a_claim_is_one_command_and_a_batch_two(commands, store):
+def test_a_claim_is_one_command_and_a_batch_at_most_three(commands, store):
     store.get([NEW])
     commands.asked.clear()
     store.swap(claims([NEW]))
@@ -79,7 +80,11 @@ def test_a_claim_is_one_command_and_a_batch_two(commands, store):
     assert commands.names() == ["findAndModify"], "a loser hears in the same answer who won"
     commands.asked.clear()
     store.swap(claims(keys(1000)))
-    assert commands.names() == ["update", "find"]
+    assert commands.names() == ["find", "insert"], "the clock and the write"
+    commands.asked.clear()
+    store.swap(claims(keys(1001), "bob"))
+    assert commands.names() == ["find", "insert", "find"]
+    assert len(commands.asked[-1]["filter"]["_id"]["$in"]) == 1000, "it looks only at what it lost"
 
 
 def test_a_store_waits_for_a_majority_and_its_journal_unless_the_url_asks_for_less(commands, mongodb_url):
@@ -92,7 +97,7 @@ def test_a_store_waits_for_a_majority_and_its_journal_unless_the_url_asks_for_le
     assert [name for name, concern in zip(commands.names(), told, strict=True) if concern == majority] == [
         "createIndexes",
         "update",
-        "update",
+        "insert",
         "findAndModify",
     ]
     looks = [concern for name, concern in zip(commands.names(), told, strict=True) if name == "find"]
@@ -146,24 +151,16 @@ def test_what_callers_write_is_never_read_as_an_expression(store, text):
     assert len(store.scan("$$NOW", ("held",), False, None, 9)[0]) == 1
 
 
-def test_a_batch_of_large_bodies_leaves_in_several_commands_and_comes_back_whole(commands, mongodb_url):
-    large = "x" * 65_000
-    with closing(connect(f"{mongodb_url}&socketTimeoutMS=60000")) as store:
-        told = store.swap(claims(keys(270), body=large))
-
-    assert tokens(told) == ["ann"] * 270
-    assert {stored(reply).body for reply in told} == {large}
-    assert commands.names().count("update") == 1 + 2, "the schema's note, and two parts"
-    assert "getMore" in commands.names(), "more than one answer can hold"
-
-
 @pytest.mark.parametrize("letter", ["x", "é", "😀"])
 def test_no_command_is_larger_than_the_driver_sends(letter):
     largest = letter * (BODY_LIMIT // len(letter.encode()))
-    commands = documents.write_many(claims(keys(600), body=largest), NOW)
+    new = claims(keys(600), body=largest)
+    later = [replace(change, expected=2**60, settles=at % 2 == 0) for at, change in enumerate(new)]
+    for changes, name in ((new, "documents"), (later, "updates")):
+        commands = [write.command for write in documents.write_many(changes, 1e9, NOW)]
 
-    assert sum(len(command["updates"]) for command in commands) == 600
-    assert max(len(bson.encode(command)) for command in commands) < 16 * 2**20
+        assert sum(len(command[name]) for command in commands) == 600
+        assert max(len(bson.encode(command)) for command in commands) < 16 * 2**20
 
 
 @pytest.mark.parametrize("keep", [1e-6, 1e9, 1e15, 1e300])

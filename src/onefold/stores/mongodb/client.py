@@ -20,7 +20,7 @@ from onefold.stores.mongodb.errors import answered, asking, unreached
 from onefold.stores.mongodb.schema import prepare
 from onefold.stores.shells import Clients
 
-WRITES = {"findAndModify", "update", "delete", "createIndexes"}
+WRITES = {"findAndModify", "insert", "update", "delete", "createIndexes"}
 
 
 class Link:

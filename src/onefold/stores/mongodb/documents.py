@@ -1,18 +1,20 @@
 """Entries as MongoDB documents, and the commands that write, remove and find them. Nothing is sent here.
 
-Every write is a pipeline that compares the version and replaces the whole document in one step, or leaves it
-as it is. `now` is the server's clock as an expression, one reading for all of a command; what callers give
-stands in a `$literal`, so that no text of theirs is ever read as one.
+A single change is a pipeline: the server compares the version, reads its clock and replaces the whole
+document in one step. `now` is that clock as an expression, and every text of a caller is in a `$literal`,
+so that the server never evaluates it. A batch is made of plain documents with a time that the server told
+before (decision 15): texts of callers are only ever values in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from bson.datetime_ms import DatetimeMS
 from msgspec.structs import asdict
 
-from onefold.core.entry import BODY_LIMIT, FIELDS, NOTHING, Change, Entry, Seen, State
+from onefold.core.entry import BODY_LIMIT, FIELDS, NOTHING, Change, Entry, Seen, State, due, stamped
 from onefold.core.errors import OnefoldError
 from onefold.core.flow import Found
 from onefold.core.key import Key
@@ -39,63 +41,35 @@ FAR = 1e11
 """Seconds beyond which the server's own expiry does not look: its dates have an end."""
 
 MESSAGE = 15_000_000
-"""Bytes of changes in one command: the driver sends 16 MiB."""
+"""Bytes of changes in one command: the server takes a command of 16 MiB."""
+
+ROOM = 4096
+"""Bytes that a change takes at most beside its body. So a command has fewer than 4,000 of the 100,000 changes
+that the server takes."""
 
 _ASSIGNED = {"version", "fence", "begun", "written", "not_before", "expires"}
 _SHOWN = dict.fromkeys((*FIELDS, "scope", "due"), 1)
 
 
-# ----- writing
+# ----- writing one
 
 
 def write_one(change: Change, now: Any) -> Command:
     """Try one change, and tell what is stored afterwards."""
-    [update] = _updates([change], now)
     return {
         "findAndModify": ENTRIES,
-        "query": update["q"],
-        "update": update["u"],
-        "upsert": update["upsert"],
+        "query": {"_id": change.key.id},
+        "update": [_replacement(change, now)],
+        "upsert": change.expected is None,
         "new": True,
         "fields": {**_SHOWN, "now": now},
     }
 
 
-def write_many(changes: Sequence[Change], now: Any) -> list[Command]:
-    """Try changes, each by itself: one command, and more where there are removals or many large bodies."""
-    kept = [change for change in changes if change.entry is not None]
-    gone = [change for change in changes if change.entry is None]
-    commands: list[Command] = [
-        {"update": ENTRIES, "updates": _updates(some, now), "ordered": False} for some in _chunks(kept)
-    ]
-    if gone:
-        removals = [_removal(change, now) for change in gone]
-        commands.append({"delete": ENTRIES, "deletes": removals, "ordered": False})
-    return commands
-
-
-def _chunks(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    start = size = 0
-    for at, change in enumerate(changes):
-        body = change.entry.body if change.entry else None
-        more = 4096 + min(4 * len(body or ""), BODY_LIMIT)
-        if size + more > MESSAGE:
-            yield changes[start:at]
-            start, size = at, 0
-        size += more
-    if changes:
-        yield changes[start:]
-
-
-def _updates(changes: Sequence[Change], now: Any) -> list[Document]:
-    return [
-        {"q": {"_id": change.key.id}, "u": [_replacement(change, now)], "upsert": change.expected is None}
-        for change in changes
-    ]
-
-
 def _replacement(change: Change, now: Any) -> Document:
-    unchanged = {"$eq": [{"$ifNull": ["$version", None]}, change.expected]}
+    unchanged: Document = {"$eq": [{"$ifNull": ["$version", None]}, change.expected]}
+    if change.settles and change.entry:
+        unchanged = {"$and": [unchanged, {"$eq": ["$token", {"$literal": change.entry.token}]}]}
     wanted = {"$let": {"vars": {"now": now}, "in": _document(change)}}
     return {"$replaceWith": {"$cond": [unchanged, wanted, "$$ROOT"]}}
 
@@ -137,6 +111,145 @@ def _native(state: State, lease: float, change: Change) -> Document:
 
 def _later(seconds: float) -> Document:
     return {"$add": ["$$now", seconds]}
+
+
+# ----- writing many
+
+
+class Write(NamedTuple):
+    """One command of a batch."""
+
+    command: Command
+    places: Sequence[int]
+    """Where the changes that it tries stand in the batch."""
+    written: Sequence[Seen]
+    """What is stored under their keys if they win, in the same order."""
+
+    def lost(self, told: Mapping[str, Any]) -> Sequence[int]:
+        """Return the places of the changes that the server's reply does not show as written.
+
+        Inserts that found their key taken are named by the server. Of updates and removals it only counts
+        how many found their document: if that is not all of them, any of them may have lost.
+        """
+        places, errors = self.places, told.get("writeErrors", ())
+        if told["n"] == len(places):
+            return ()
+        if "insert" in self.command and told["n"] + len(errors) == len(places):
+            return [places[error["index"]] for error in errors]
+        return places
+
+
+def write_many(changes: Sequence[Change], clock: float, now: Any) -> Iterator[Write]:
+    """Try changes, each by itself: a command for each kind of them, more of them for large bodies.
+
+    `clock` is the time that new documents carry. Only removals compare `now`, the clock as an expression.
+    """
+    inserts, updates, removals = [], [], []
+    for place, change in enumerate(changes):
+        if change.entry is None:
+            removals.append(place)
+        elif change.expected is None:
+            inserts.append(place)
+        else:
+            updates.append(place)
+    for places in _chunks(inserts, changes):
+        yield _inserted(places, changes, clock)
+    for places in _chunks(updates, changes):
+        yield _updated(places, changes, clock)
+    for places in _chunks(removals, changes):
+        deletes = [_removal(changes[place], now) for place in places]
+        command = {"delete": ENTRIES, "deletes": deletes, "ordered": False}
+        yield Write(command, places, [NOTHING] * len(places))
+
+
+def _chunks(places: Sequence[int], changes: Sequence[Change]) -> Iterator[Sequence[int]]:
+    """Divide changes among commands that the driver can send."""
+    start = size = 0
+    for at, place in enumerate(places):
+        entry = changes[place].entry
+        # A character takes at most four bytes; a body was measured before it came here.
+        more = ROOM + (min(4 * len(entry.body), BODY_LIMIT) if entry and entry.body else 0)
+        if size + more > MESSAGE:
+            yield places[start:at]
+            start, size = at, 0
+        size += more
+    if places:
+        yield places[start:]
+
+
+def _inserted(places: Sequence[int], changes: Sequence[Change], clock: float) -> Write:
+    version = int(clock * 1_000_000)
+    written, new = [], []
+    for place in places:
+        change = changes[place]
+        entry = stamped(change, version, clock)
+        written.append(Seen(entry))
+        new.append(_plain(change, entry))
+    return Write({"insert": ENTRIES, "documents": new, "ordered": False}, places, written)
+
+
+def _updated(places: Sequence[int], changes: Sequence[Change], clock: float) -> Write:
+    written, updates = [], []
+    for place in places:
+        change = changes[place]
+        assert change.expected is not None, "an insert updates nothing"
+        entry = stamped(change, change.expected + 1, clock)
+        written.append(Seen(entry))
+        test = {"_id": change.key.id, "version": change.expected}
+        if change.settles:
+            # A settle keeps the stored token, so the token can be compared as well. It has to be: a new entry
+            # may get a version that a removed one had, because its clock is read earlier (decision 15).
+            test["token"] = entry.token
+            updates.append({"q": test, "u": _settlement(change, entry)})
+        else:
+            updates.append({"q": test, "u": _plain(change, entry)})
+    return Write({"update": ENTRIES, "updates": updates, "ordered": False}, places, written)
+
+
+_OPTIONAL = ("why", "begun", "not_before", "expires", "fingerprint", "body")
+"""The fields of an entry that a document lacks where they are None."""
+
+_SETTLED = ("why", "begun", "not_before", "expires", "body")
+"""The ones among them that a settle may change."""
+
+
+def _plain(change: Change, entry: Entry) -> Document:
+    """Write down the document that stores an entry."""
+    key = change.key
+    document: Document = {
+        "_id": key.id, "scope": key.scope, "state": entry.state, "token": entry.token,
+        "version": entry.version, "fence": entry.fence, "effect": entry.effect, "lease": entry.lease,
+        "written": entry.written, "attempt": entry.attempt, "label": entry.label, "source": entry.source,
+    }  # fmt: skip
+    for name in _OPTIONAL:
+        value = getattr(entry, name)
+        if value is not None:
+            document[name] = value
+    document.update(_indexed(change, entry))
+    return document
+
+
+def _settlement(change: Change, entry: Entry) -> Document:
+    """Say what a settle changes, and leave every other field as it is stored."""
+    changed: Document = {"state": entry.state, "version": entry.version, "written": entry.written}
+    for name in _SETTLED:
+        value = getattr(entry, name)
+        if value is not None:
+            changed[name] = value
+    changed.update(_indexed(change, entry))
+    gone = [name for name in (*_SETTLED, "due", "ttl") if name not in changed]
+    return {"$set": changed, "$unset": dict.fromkeys(gone, "")}
+
+
+def _indexed(change: Change, entry: Entry) -> Document:
+    """Add what indexes look at: `due` while it is open, `ttl` when it is done and may be forgotten."""
+    late = due(entry)
+    if late is not None:
+        return {"due": late}
+    if change.keep is None:
+        return {}
+    gone = entry.written + min(change.keep + max(change.keep, LINGER), FAR)
+    return {"ttl": DatetimeMS(int(gone * 1000))}
 
 
 def _removal(change: Change, now: Any) -> Document:

@@ -1,7 +1,7 @@
-"""What the MongoDB store asks of its client: one command for one change; for a batch a write and a look.
+"""What the MongoDB store asks of its client: one command for one change; up to three round trips for a batch.
 
-A write of many does not tell what is stored, so a look follows it. What was written by then is acknowledged,
-and the look sees it. Nothing is decided here.
+A batch reads the server's clock, writes plain documents with that time, and looks only at what it may have
+lost (decision 15). What it won is known from the write's reply. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.stores.mongodb import documents
 from onefold.stores.mongodb.documents import NOW, Command, Taken
+from onefold.stores.mongodb.schema import read_clock
 from onefold.stores.shells import on_client
 
 
@@ -31,13 +32,39 @@ class MongoPlan:
         return [documents.seen(by_id.get(key.id)) for key in keys]
 
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        if len(changes) != 1 or changes[0].entry is None:
+            return await self._swap_many(changes)
         try:
-            if len(changes) == 1 and changes[0].entry is not None:
-                return [await self._swap_one(changes[0])]
-            await _write(documents.write_many(changes, self._now()))
-            return await self._look_again([change.key for change in changes])
+            return [await self._swap_one(changes[0])]
         except Unanswered:
-            return [UNKNOWN] * len(changes)
+            return [UNKNOWN]
+
+    async def _swap_many(self, changes: Sequence[Change]) -> list[Reply]:
+        """Try changes and fill in what is learnt of each; at a break, the rest stays unknown."""
+        replies: list[Reply] = [UNKNOWN] * len(changes)
+        lost: list[int] = []
+        written = False
+        try:
+            removals_only = all(change.entry is None for change in changes)
+            clock = 0.0 if removals_only else await read_clock(self._now())
+            for write in documents.write_many(changes, clock, self._now()):
+                told = await on_client("execute", write.command)
+                written = True
+                for place, seen in zip(write.places, write.written, strict=True):
+                    replies[place] = seen
+                for place in write.lost(told):
+                    replies[place] = UNKNOWN
+                    lost.append(place)
+            found = await self.get([changes[place].key for place in lost])
+        except Unreachable as error:
+            # Where only the clock was asked for, nothing was written. Yet a break of the connection is
+            # answered with "unknown" here too: the caller then asks again, as it does for a single change.
+            if not written and not isinstance(error, Unanswered):
+                raise
+            return replies
+        for place, seen in zip(lost, found, strict=True):
+            replies[place] = seen
+        return replies
 
     async def _swap_one(self, change: Change) -> Seen:
         try:
@@ -78,14 +105,3 @@ class MongoPlan:
             return documents.walk_done(scope, after, limit, self._now())
         behind = (place[0], place[1], bytes.fromhex(place[2])) if place else None
         return documents.list_open(state, scope, due, behind, limit, self._now())
-
-
-async def _write(commands: Sequence[Command]) -> None:
-    """Send writes one after another. Once one was sent, nobody may say that nothing was written."""
-    for at, command in enumerate(commands):
-        try:
-            await on_client("execute", command)
-        except Unreachable as error:
-            if at:
-                raise Unanswered(str(error)) from error
-            raise

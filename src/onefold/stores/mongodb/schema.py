@@ -55,6 +55,27 @@ async def schema_version() -> int:
     return int(notes[0]["version"]) if notes else 0
 
 
+async def read_clock(now: Any) -> float:
+    """Return the server's time, in seconds since 1970. `now` is the expression that reads it."""
+    # A look can compute the clock only beside a document, and this one is in every ledger.
+    notes = await on_client(
+        "execute",
+        {
+            "find": META,
+            "filter": {"_id": "schema"},
+            "projection": {"_id": 0, "now": now},
+            "limit": 1,
+            "batchSize": 2,
+        },
+    )
+    if not notes:
+        raise Misconfigured(
+            f"the note of the ledger's version in {META} is gone; nothing was written. "
+            "Restart the worker: it writes the note again"
+        )
+    return float(notes[0]["now"])
+
+
 def _judge(hello: dict[str, Any], name: str) -> None:
     if hello["maxWireVersion"] < OLDEST:
         raise Misconfigured(f"{name} is too old: Onefold needs MongoDB 4.4 or later")
