@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from onefold import Ledger
-from onefold.core.entry import NOTHING, UNKNOWN, Seen
+from onefold.core.entry import NOTHING, UNKNOWN, Change, Seen
 from onefold.core.errors import Locked, Misconfigured, Unanswered, Unreachable
+from onefold.testing.contract.words import entry
 
 pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
 
@@ -91,6 +92,20 @@ def test_an_insert_that_counts_fewer_than_it_explains_is_looked_at_as_a_whole():
     part = {"ok": 1.0, "n": 0, "writeErrors": [TAKEN]}
     with pretending(insert=part) as where:
         assert claimed(where, 2) == [NOTHING] * 2
+
+
+@pytest.mark.parametrize("code", [10107, 14031, 112])
+def test_a_refused_second_write_leaves_the_first_one_known(code):
+    one, two = keys(2)
+    batch = [*claims([one]), Change(two, 7, entry("done"))]
+    with (
+        pretending(insert={"ok": 1.0, "n": 1}, update=refusal(code)) as where,
+        closing(connect(f"mongodb://{where}/shop?{SHORT}")) as store,
+    ):
+        won, unknown = store.swap(batch)
+
+    assert stored(won).token == "ann"
+    assert unknown is UNKNOWN
 
 
 def test_a_lost_race_for_a_new_key_is_looked_at_and_not_told_as_an_error():

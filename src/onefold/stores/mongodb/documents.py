@@ -44,8 +44,8 @@ MESSAGE = 15_000_000
 """Bytes of changes in one command: the server takes a command of 16 MiB."""
 
 ROOM = 4096
-"""Bytes that a change takes at most beside its body. So a command has fewer than 4,000 of the 100,000 changes
-that the server takes."""
+"""Bytes for all of a change but its body. A command therefore has fewer than 4,000 changes; the server takes
+100,000."""
 
 _ASSIGNED = {"version", "fence", "begun", "written", "not_before", "expires"}
 _SHOWN = dict.fromkeys((*FIELDS, "scope", "due"), 1)
@@ -167,7 +167,7 @@ def _chunks(places: Sequence[int], changes: Sequence[Change]) -> Iterator[Sequen
     start = size = 0
     for at, place in enumerate(places):
         entry = changes[place].entry
-        # A character takes at most four bytes; a body was measured before it came here.
+        # A character takes at most four bytes, and no body is larger than its limit.
         more = ROOM + (min(4 * len(entry.body), BODY_LIMIT) if entry and entry.body else 0)
         if size + more > MESSAGE:
             yield places[start:at]
@@ -232,13 +232,18 @@ def _plain(change: Change, entry: Entry) -> Document:
 def _settlement(change: Change, entry: Entry) -> Document:
     """Say what a settle changes, and leave every other field as it is stored."""
     changed: Document = {"state": entry.state, "version": entry.version, "written": entry.written}
+    # One of both always goes: an open entry has no `ttl`, a done one is not due.
+    gone: Document = {"due": "", "ttl": ""}
     for name in _SETTLED:
         value = getattr(entry, name)
-        if value is not None:
+        if value is None:
+            gone[name] = ""
+        else:
             changed[name] = value
-    changed.update(_indexed(change, entry))
-    gone = [name for name in (*_SETTLED, "due", "ttl") if name not in changed]
-    return {"$set": changed, "$unset": dict.fromkeys(gone, "")}
+    for name, value in _indexed(change, entry).items():
+        changed[name] = value
+        del gone[name]
+    return {"$set": changed, "$unset": gone}
 
 
 def _indexed(change: Change, entry: Entry) -> Document:
@@ -315,9 +320,10 @@ def seen(document: Document | None) -> Seen:
     """Read what is stored, and for how long it has stood by the server's clock."""
     if document is None:
         return NOTHING
-    fields: dict[str, Any] = {name: document.get(name) for name in FIELDS}
     # The driver's own kind of integer would travel on with the entry.
-    entry = Entry(**fields | {"version": int(document["version"]), "fence": int(document["fence"])})
+    document["version"], document["fence"] = int(document["version"]), int(document["fence"])
+    fields: Any = map(document.get, FIELDS)
+    entry = Entry(*fields)
     return Seen(entry, max(document["now"] - entry.written, 0.0))
 
 
