@@ -1,4 +1,4 @@
-"""MongoDB, through `pymongo`: one command for a claim, two for a batch, by the server's clock.
+"""MongoDB, through `pymongo`: one command for a claim, two or three for a batch, by the server's clock.
 
 This module opens a store by URL; the work is in `plan`, `documents`, `client` and `schema`. What is
 acknowledged is on the disks of a majority, unless the URL asks for less.
