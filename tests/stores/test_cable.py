@@ -63,7 +63,8 @@ CABLES = {
         refused=5,
     ),
     "mongodb": Cable(
-        write=b"updates\0",
+        write=b"documents\0",
+        shortest=200,
         look=b"\x02find\0",
         opening=(b"onefold_meta\0",),
         hasty="socketTimeoutMS=2000&serverSelectionTimeoutMS=2000",
