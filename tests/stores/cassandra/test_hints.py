@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from msgspec.structs import replace
 
-from onefold.core.entry import NOTHING, OPEN, UNKNOWN, Change, Entry, State
+from onefold.core.entry import NOTHING, OPEN, UNKNOWN, Change, Entry
 from onefold.core.errors import Misconfigured, Unanswered, Unreachable
 from onefold.core.key import Key
 from onefold.testing.contract.words import entry
@@ -18,7 +18,7 @@ from onefold.stores.cassandra.errors import Full
 from onefold.stores.cassandra.plan import CHUNK, CassandraPlan
 from onefold.stores.cassandra.rows import Outcome, Statement
 from onefold.stores.shells import Blocking
-from tests.stores.cassandra.ledgers import lying
+from tests.stores.cassandra.ledgers import listed, lying
 from tests.stores.words import NEW, claims, keys, stored
 
 NOW = 1_700_000_000.5
@@ -33,17 +33,6 @@ REFUSED = {"[applied]": False}
 def store(cassandra_url: str) -> Iterator[Blocking]:
     with closing(connect(cassandra_url)) as store:
         yield store
-
-
-def listed(store: Blocking, *states: State) -> list[Key]:
-    """List entries, page by page."""
-    found: list[Key] = []
-    after: str | None = None
-    while True:
-        page, after = store.scan(None, states or OPEN, False, after, 100)
-        found += [key for key, _ in page]
-        if after is None:
-            return found
 
 
 def forget(store: Blocking) -> None:

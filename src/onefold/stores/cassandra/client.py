@@ -23,11 +23,12 @@ from cassandra.policies import (
     FallthroughRetryPolicy,
     RoundRobinPolicy,
 )
-from cassandra.query import dict_factory
+from cassandra.query import BatchStatement, BatchType, dict_factory
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.drive import run
 from onefold.stores.cassandra.address import Address
+from onefold.stores.cassandra.batches import messages
 from onefold.stores.cassandra.errors import Silent, sorted_out, unreached
 from onefold.stores.cassandra.rows import Outcome, Statement
 from onefold.stores.cassandra.schema import NEW_TABLES, prepare, statements
@@ -35,7 +36,7 @@ from onefold.stores.homes import OfProcess
 from onefold.stores.shells import Clients
 
 WIDTH = 64
-"""Statements of a batch that are under way at the same time."""
+"""Messages of one call that are in flight at the same time."""
 
 RECONNECT = 0.5
 """Seconds between attempts to reach a node that is down, while others are there."""
@@ -62,12 +63,17 @@ class Link:
         self._known["look"].consistency_level = ConsistencyLevel.SERIAL
 
     def execute_many(self, asked: Sequence[Statement]) -> list[Outcome]:
-        """Send statements, `WIDTH` at a time. After one that failed, those not yet sent stay here."""
-        flight = Flight(len(asked), self._name)
-        for at, statement in enumerate(asked):
-            if flight.cleared(at):
-                flight.take(at, partial(self._send, statement))
-        return flight.landed()
+        """Send statements, hints of one partition together. Messages after a failed one are not sent."""
+        sent = messages(asked)
+        flight = Flight(len(sent), self._name)
+        for number, places in enumerate(sent):
+            if flight.cleared(number):
+                flight.take(number, partial(self._send, [asked[at] for at in places]))
+        outcomes: list[Outcome] = [[]] * len(asked)
+        for places, outcome in zip(sent, flight.landed(), strict=True):
+            for at in places:
+                outcomes[at] = outcome
+        return outcomes
 
     def define(self, definition: str) -> Outcome:
         """Change the schema. Everybody does so through one node: two at once could make two of one table."""
@@ -88,12 +94,19 @@ class Link:
     def close(self) -> None:
         self._cluster.shutdown()
 
-    def _send(self, statement: Statement) -> Any:
-        return self._session.execute_async(self._known[statement.name].bind(statement.args))
+    def _send(self, together: Sequence[Statement]) -> Any:
+        if len(together) == 1:
+            [statement] = together
+            return self._session.execute_async(self._known[statement.name].bind(statement.args))
+        # The driver adds the present time as a default. The statements' own USING TIMESTAMP overrides it.
+        batch = BatchStatement(BatchType.UNLOGGED)
+        for statement in together:
+            batch.add(self._known[statement.name], statement.args)
+        return self._session.execute_async(batch)
 
 
 class Flight:
-    """Statements under way. The driver's thread tells how each ended; the caller's sends, and waits."""
+    """Messages under way. The driver's thread tells how each ended; the caller's sends, and waits."""
 
     def __init__(self, count: int, name: str) -> None:
         self._name = name
@@ -102,7 +115,7 @@ class Flight:
         self._failed: OnefoldError | None = None
 
     def cleared(self, at: int) -> bool:
-        """Wait for room; say whether the next statement may still leave."""
+        """Wait for room; say whether the next message may still leave."""
         self._room.acquire()
         if self._failed is not None:
             reason = f"{self._name} was not asked, because of another statement: {self._failed}"
@@ -110,7 +123,7 @@ class Flight:
         return self._failed is None
 
     def take(self, at: int, send: Callable[[], Any]) -> None:
-        """Send a statement."""
+        """Send a message."""
         try:
             future = send()
         except Exception as error:  # before it left: its values could not be written
@@ -119,7 +132,7 @@ class Flight:
             future.add_callbacks(partial(self._answer, at), self._fail, errback_args=(at,))
 
     def landed(self) -> list[Outcome]:
-        """Wait until every statement has ended; say how."""
+        """Wait until every message has an outcome, and return the outcomes."""
         for _ in range(WIDTH):
             self._room.acquire()
         return [outcome for outcome in self._outcomes if outcome is not None]
