@@ -46,6 +46,11 @@ def ann(place: str, superuser: Any) -> Iterator[str]:
     superuser.execute("DROP ROLE ann")
 
 
+def in_one_part(scope: str) -> Iterator[Key]:
+    """Make keys whose hints are all in one partition."""
+    return (key for key in (Key(scope, n) for n in count()) if part(key.id) == 0)
+
+
 def test_a_user_without_rights_is_told_which_one_is_missing(place, superuser, ann):
     keyspace = urlsplit(place).path[1:]
     with closing(connect(place)) as maker:
@@ -73,6 +78,20 @@ def test_a_full_disk_takes_no_claims_and_says_so(place, superuser, ann):
     assert ran == [2]
 
 
+def test_a_full_disk_takes_no_batch_of_claims_either(place, superuser, ann):
+    superuser.execute(f"GRANT ALL ON KEYSPACE {urlsplit(place).path[1:]} TO ann")
+    batch = sorted(islice(in_one_part("batches"), 5), key=lambda key: key.id)
+    with closing(connect(place)) as exempt, closing(connect(ann)) as store:
+        exempt.get(batch)
+        with pytest.raises(Unreachable, match=r"a disk is full: .*make room or add nodes"):
+            store.swap(claims(batch))
+        # There is room for the superuser. The same tokens win, and now with their hints.
+        assert tokens(exempt.swap(claims(batch))) == ["ann"] * 5
+        found, _ = exempt.scan("batches", ("held",), False, None, 10)
+
+    assert sorted(key.id for key, _ in found) == [key.id for key in batch]
+
+
 def test_what_was_claimed_before_the_disk_was_full_can_still_be_ended(place, superuser, ann):
     superuser.execute(f"GRANT ALL ON KEYSPACE {urlsplit(place).path[1:]} TO ann")
     running = Key("orders", "running")
@@ -84,8 +103,7 @@ def test_what_was_claimed_before_the_disk_was_full_can_still_be_ended(place, sup
 
 
 def test_a_list_that_reads_through_too_much_ended_work_fails_loudly_and_claims_go_on(place):
-    in_one_part = (name for name in (Key("charges", n) for n in count()) if part(name.id) == 0)
-    ended = sorted(islice(in_one_part, TOMBSTONES + 100), key=lambda key: key.id)
+    ended = sorted(islice(in_one_part("charges"), TOMBSTONES + 100), key=lambda key: key.id)
     with closing(connect(place)) as store:
         held = [stored(reply) for reply in store.swap(claims(ended))]
         store.swap(
