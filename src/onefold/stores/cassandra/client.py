@@ -110,7 +110,9 @@ class Flight:
 
     def __init__(self, count: int, name: str) -> None:
         self._name = name
-        self._room = threading.Semaphore(WIDTH)
+        # No larger than needed: waiting for the last message takes one step for each place.
+        self._width = min(count, WIDTH)
+        self._room = threading.Semaphore(self._width)
         self._outcomes: list[Outcome | None] = [None] * count
         self._failed: OnefoldError | None = None
 
@@ -133,7 +135,7 @@ class Flight:
 
     def landed(self) -> list[Outcome]:
         """Wait until every message has an outcome, and return the outcomes."""
-        for _ in range(WIDTH):
+        for _ in range(self._width):
             self._room.acquire()
         return [outcome for outcome in self._outcomes if outcome is not None]
 
