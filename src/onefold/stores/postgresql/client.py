@@ -1,4 +1,4 @@
-"""The two colours of a PostgreSQL connection, behind one face: statements leave in one pipeline.
+"""Sync and async connections to PostgreSQL with one interface: several statements leave in one pipeline.
 
 One connection per process (and per event loop), opened at first use, dropped when it fails and opened
 anew by the next call. It never repeats a statement by itself, and never waits for ever.
@@ -15,12 +15,19 @@ from onefold.stores.homes import OfLoop, OfProcess
 from onefold.stores.postgresql.errors import asking, connecting, sendable
 from onefold.stores.postgresql.plan import Statement
 from onefold.stores.postgresql.schema import settle_in
-from onefold.stores.postgresql.waiting import PATIENCE, AsyncConnection, Connection, named, parameters
+from onefold.stores.postgresql.waiting import (
+    PATIENCE,
+    AsyncConnection,
+    Connection,
+    has_rows,
+    named,
+    parameters,
+)
 from onefold.stores.shells import Clients, Row
 
 
 class Link:
-    """One blocking connection. Statements leave together; a pipeline is one transaction."""
+    """One blocking connection. Several statements leave together; a pipeline is one transaction."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection
@@ -30,12 +37,16 @@ class Link:
         sendable(statements)
         failed: list[BaseException] = []
         with asking(self.name):
+            if len(statements) == 1:  # a transaction by itself, and cheaper than a pipeline
+                [(sql, args)] = statements
+                cursor = self.connection.execute(sql, args, binary=True)
+                return [cursor.fetchall() if has_rows(cursor) else []]
             try:
                 with self.connection.pipeline():
                     cursors = self._send(statements, failed)
             except BaseException as error:
                 raise failed[0] if failed else error  # noqa: B904
-            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            return [cursor.fetchall() if has_rows(cursor) else [] for cursor in cursors]
 
     def _send(self, statements: Sequence[Statement], failed: list[BaseException]) -> list[Cursor[Row]]:
         try:
@@ -59,12 +70,16 @@ class AsyncLink:
         sendable(statements)
         failed: list[BaseException] = []
         with asking(self.name):
+            if len(statements) == 1:
+                [(sql, args)] = statements
+                cursor = await self.connection.execute(sql, args, binary=True)
+                return [await cursor.fetchall() if has_rows(cursor) else []]
             try:
                 async with self.connection.pipeline():
                     cursors = await self._send(statements, failed)
             except BaseException as error:
                 raise failed[0] if failed else error  # noqa: B904
-            return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            return [await cursor.fetchall() if has_rows(cursor) else [] for cursor in cursors]
 
     async def _send(
         self, statements: Sequence[Statement], failed: list[BaseException]

@@ -21,9 +21,11 @@ from onefold.core.key import Key
 from onefold.drive import run
 from onefold.stores.callers import NAME, Alchemy, Caller, losing
 from onefold.stores.postgresql.errors import asking, sendable
-from onefold.stores.postgresql.plan import PostgresPlan, Statement
+from onefold.stores.postgresql.plan import PostgresPlan, Statement, look, writes
 from onefold.stores.postgresql.schema import PATIENT_LOCKS, prepare
-from onefold.stores.shells import Blocking, Clients, Row
+from onefold.stores.postgresql.waiting import has_rows
+from onefold.stores.rows import found
+from onefold.stores.shells import Blocking, Clients, Row, on_client
 
 # The setting is the caller's: it is kept beside, and put back.
 _BEFORE = (
@@ -78,7 +80,7 @@ def _executed(connection: Connection, statements: Sequence[Statement]) -> list[l
         failed.append(error)
     if failed:
         raise failed[0]
-    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    return [cursor.fetchall() if has_rows(cursor) else [] for cursor in cursors]
 
 
 def _send(
@@ -126,13 +128,27 @@ def adapt(connection: Any) -> Caller:
     return Alchemy(connection)
 
 
+class JoinedPlan(PostgresPlan):
+    """The same statements inside a savepoint, and the look at all keys in the same pipeline.
+
+    A look that fails puts the caller's transaction into an error, and only the savepoint leads out of it. So
+    the look must come before the savepoint is released; it cannot wait until the losers are known.
+    """
+
+    async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        keys = [change.key for change in changes]
+        asked = [*_BEFORE, *writes(changes), look(keys)]
+        replies = await on_client("execute_many", [*asked, *_AFTER])
+        return found(keys, replies[len(asked) - 1])
+
+
 class JoinedStore(Blocking):
     """Entries on a caller's connection; every write waits for the caller's commit."""
 
     def __init__(self, caller: Caller) -> None:
         self._link = JoinedLink(caller)
         self._there = False
-        super().__init__(PostgresPlan(_BEFORE, _AFTER), self._link)
+        super().__init__(JoinedPlan(), self._link)
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         self._ready()

@@ -62,6 +62,12 @@ def named(parameters: Mapping[str, Any]) -> str:
     return f"postgresql at {where}/{parameters.get('dbname') or ''}"
 
 
+def has_rows(cursor: psycopg.Cursor[Row] | psycopg.AsyncCursor[Row]) -> bool:
+    """Say whether a statement returned a result that can be fetched."""
+    # The usual test is `cursor.description`, for which the driver makes an object per column at each call.
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+
+
 class Connection(psycopg.Connection[Row]):
     """A blocking connection with patience."""
 

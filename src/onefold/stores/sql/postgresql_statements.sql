@@ -1,6 +1,10 @@
--- Each statement takes whole columns as arrays, so that a batch is one statement. The server's clock is read once
--- per statement, and sets version and times. Rows are taken in the order of their ids, so that two batches which
--- share keys wait for each other instead of deadlocking.
+-- A batch is sent as whole columns in arrays, one statement for each kind of change. A single change has a statement
+-- without arrays (`..._one`). The server's clock is read once per statement, and sets version and times.
+-- Batches lock rows in the order of their ids, so that two batches which share keys wait for each other instead of
+-- deadlocking.
+--
+-- A write returns the id, version and time of the rows it wrote. A change that is missing from these rows has lost, and
+-- a second statement reads what is stored instead: the first one cannot see a row that was committed after its snapshot.
 
 -- name: insert
 -- First claims: written only where the key is absent.
@@ -29,7 +33,53 @@ FROM unnest(
 ),
 (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
 ORDER BY id
-ON CONFLICT (id) DO NOTHING;
+ON CONFLICT (id) DO NOTHING
+RETURNING id, version, written;
+
+-- name: insert_one
+-- Returns a row with the columns of `get`. If the claim was written, only version and written are set in it. If the key
+-- was taken, it is the stored row, provided that this statement can be sure that the row is current. Otherwise it returns
+-- no row, and the look follows: a row that was committed after the snapshot is invisible here, and a row that another
+-- transaction changed or deleted since then has that transaction's number in xmax.
+-- A batch locks rows before it updates them. PostgreSQL then leaves xmax = xmin in the new version, which is current.
+WITH mine AS (
+    INSERT INTO onefold_entries (
+        id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+        fingerprint, label, source, body, due
+    )
+    SELECT
+        %s::bytea, %s::text, %s::text, %s::text, %s::text,
+        (clock.now * 1000000)::bigint,
+        coalesce(nullif(%s::bigint, 0), (clock.now * 1000000)::bigint),
+        %s::text,
+        CASE WHEN %s::bool THEN clock.now ELSE %s::float8 END,
+        %s::float8, clock.now, %s::int, clock.now + %s::float8, clock.now + %s::float8,
+        %s::text, %s::text, %s::text, %s::text, clock.now + %s::float8
+    FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
+    ON CONFLICT (id) DO NOTHING
+    RETURNING version, written
+)
+SELECT
+    NULL, NULL, NULL, NULL, NULL, version, NULL, NULL, NULL, NULL, written, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL,
+    NULL
+FROM mine
+UNION ALL
+SELECT
+    id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+    fingerprint, label, source, body, due,
+    (SELECT extract(epoch FROM clock_timestamp())::float8)
+FROM onefold_entries
+WHERE id = %s::bytea AND (xmax = 0 OR xmax = xmin) AND NOT EXISTS (SELECT FROM mine);
+
+-- name: lock
+-- Sent before the updates, endings and removals of one batch, if it has more than one kind: each of the statements below
+-- locks its own rows in order, and all of them together would not.
+SELECT
+FROM unnest(%s::bytea[], %s::bigint[]) AS wanted (id, expected)
+JOIN onefold_entries AS entry ON entry.id = wanted.id AND entry.version = wanted.expected
+ORDER BY wanted.id
+FOR UPDATE OF entry;
 
 -- name: update
 -- Later writes: only on the version that was seen.
@@ -69,7 +119,69 @@ UPDATE onefold_entries AS entry SET
         WHEN 'parked' THEN clock.now
     END
 FROM wanted, (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
-WHERE entry.id = wanted.id AND entry.version = wanted.expected;
+WHERE entry.id = wanted.id AND entry.version = wanted.expected
+RETURNING entry.id, entry.version, entry.written;
+
+-- name: update_one
+UPDATE onefold_entries SET
+    state = %s::text,
+    why = %s::text,
+    token = %s::text,
+    version = version + 1,
+    fence = coalesce(nullif(%s::bigint, 0), version + 1),
+    effect = %s::text,
+    begun = CASE WHEN %s::bool THEN clock.now ELSE %s::float8 END,
+    lease = %s::float8,
+    written = clock.now,
+    attempt = %s::int,
+    not_before = clock.now + %s::float8,
+    expires = clock.now + %s::float8,
+    fingerprint = %s::text,
+    label = %s::text,
+    source = %s::text,
+    body = %s::text,
+    due = clock.now + %s::float8
+FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
+WHERE id = %s::bytea AND version = %s::bigint
+RETURNING id, version, written;
+
+-- name: settle
+-- Endings: every other column stays as the expected version has it.
+WITH wanted AS MATERIALIZED (
+    SELECT wanted.*
+    FROM unnest(
+        %s::bytea[], %s::bigint[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::float8[]
+    ) AS wanted (id, expected, state, why, delay, keep, body, wait)
+    JOIN onefold_entries AS entry ON entry.id = wanted.id AND entry.version = wanted.expected
+    ORDER BY wanted.id
+    FOR UPDATE OF entry
+)
+UPDATE onefold_entries AS entry SET
+    state = wanted.state,
+    why = wanted.why,
+    version = wanted.expected + 1,
+    written = clock.now,
+    not_before = clock.now + wanted.delay,
+    expires = clock.now + wanted.keep,
+    body = wanted.body,
+    due = clock.now + wanted.wait
+FROM wanted, (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
+WHERE entry.id = wanted.id AND entry.version = wanted.expected
+RETURNING entry.id, entry.version, entry.written;
+
+-- name: settle_one
+UPDATE onefold_entries SET
+    state = %s::text,
+    why = %s::text,
+    version = version + 1,
+    written = clock.now,
+    not_before = clock.now + %s::float8,
+    expires = clock.now + %s::float8,
+    body = %s::text,
+    due = clock.now + %s::float8
+FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
+WHERE id = %s::bytea AND version = %s::bigint
+RETURNING id, version, written;
 
 -- name: remove
 -- Purging: only what is done and expired, and only on the version that was seen.
@@ -83,7 +195,14 @@ WITH wanted AS MATERIALIZED (
 )
 DELETE FROM onefold_entries AS entry
 USING wanted
-WHERE entry.id = wanted.id AND entry.version = wanted.expected;
+WHERE entry.id = wanted.id AND entry.version = wanted.expected
+RETURNING entry.id;
+
+-- name: remove_one
+DELETE FROM onefold_entries
+WHERE id = %s::bytea AND version = %s::bigint
+    AND state = 'done' AND expires <= (SELECT extract(epoch FROM clock_timestamp())::float8)
+RETURNING id;
 
 -- name: get
 SELECT
