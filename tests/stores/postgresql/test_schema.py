@@ -6,12 +6,14 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from onefold import Key
 from onefold.core.entry import Change, Entry, Seen
 from onefold.stores import shells
 from onefold.stores.postgresql import connect
 from onefold.stores.postgresql.plan import PostgresPlan, Statement
+from onefold.testing.contract.words import in_order
 from tests.stores.postgresql.ledgers import Blocking
 from tests.stores.relational.calls import each_call
 from tests.stores.words import inserts, token
@@ -64,8 +66,31 @@ def asked_for(**call: object) -> list[Statement]:
 
 @each_call
 def test_nothing_but_the_rows_in_question_is_read(full, call):
-    with closing(full) as store:
-        told = "\n".join(plans(store, statement) for statement in asked_for(**call))
+    reads_by_index(full, asked_for(**call))
+
+
+ENDING = Change(Key("few", 1), 7, Entry("done", token="bob"), settles=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [replace(ENDING, expected=None)],
+        [replace(ENDING, settles=False)],
+        [ENDING],
+        [replace(ENDING, entry=None)],
+        in_order([ENDING, replace(ENDING, key=Key("few", 2))]),
+        in_order([ENDING, replace(ENDING, key=Key("few", 2), entry=None)]),
+    ],
+    ids=["a claim", "an update", "an ending", "a removal", "endings", "an ending and a removal"],
+)
+def test_single_changes_and_endings_read_their_own_rows_only(full, changes):
+    reads_by_index(full, asked_for(swap=(changes,)))
+
+
+def reads_by_index(store: Blocking, statements: list[Statement]) -> None:
+    with closing(store):
+        told = "\n".join(plans(store, statement) for statement in statements)
 
     assert "Index" in told or "Conflict Arbiter" in told
     assert "Seq Scan" not in told
@@ -73,23 +98,24 @@ def test_nothing_but_the_rows_in_question_is_read(full, call):
     assert "Merge Join" not in told
 
 
-def test_a_statement_that_is_prepared_still_reads_its_rows_only(full):
+@pytest.mark.parametrize("settles", [False, True], ids=["updates", "endings"])
+def test_a_statement_that_is_prepared_still_reads_its_rows_only(full, settles):
     """After a few calls the server plans for arrays of any length; it must not compare each with each."""
     keys = sorted((Key("large", n) for n in range(1000)), key=lambda key: key.id)
     with closing(full) as store:
         versions: dict[Key, int] = {}
         for _ in range(12):
-            replies = store.swap([Change(key, versions.get(key), Entry("held", token="ann")) for key in keys])
+            replies = store.swap(
+                [Change(key, versions.get(key), Entry("held", token="ann"), settles=settles) for key in keys]
+            )
             versions = {
                 key: seen.entry.version
                 for key, seen in zip(keys, replies, strict=True)
                 if isinstance(seen, Seen) and seen.entry
             }
         client = store.store.client
-        update = [
-            name for name, sql in client.execute_many([Statement(_PREPARED)])[0] if sql.startswith("WITH")
-        ]
-        generic = client.execute_many([Statement(f"EXPLAIN EXECUTE {update[0]}({','.join(['NULL'] * 18)})")])
+        [(name, count)] = client.execute_many([Statement(_PREPARED)])[0]
+        generic = client.execute_many([Statement(f"EXPLAIN EXECUTE {name}({','.join(['NULL'] * count)})")])
 
     told = "\n".join(row[0] for row in generic[0])
     assert "Seq Scan" not in told
@@ -97,7 +123,10 @@ def test_a_statement_that_is_prepared_still_reads_its_rows_only(full):
     assert told.count("Index Scan") == 2
 
 
-_PREPARED = "SELECT name, statement FROM pg_prepared_statements"
+_PREPARED = (
+    "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements "
+    "WHERE statement LIKE 'WITH wanted%%'"
+)
 
 
 def test_a_claim_that_lost_takes_no_lock(postgresql_url):
