@@ -98,15 +98,25 @@ def test_a_claim_that_waited_for_a_rollback_wins(store, rival, other, race, coun
     assert tokens(race(store, claims(names, "ann"), other.rollback)) == ["ann"] * count
 
 
-@COUNTS
-def test_a_claim_sees_the_version_that_was_written_while_it_waited(store, rival, other, race, count):
-    names = keys(count)
+def test_a_batch_of_claims_sees_the_versions_that_were_written_while_it_waited(store, rival, other, race):
+    names = keys(5)
     before = store.swap(claims(names, "bob"))
     rival.swap(changed(before, names, state="done", body="1"))
 
     replies = race(store, claims(names, "ann"), other.commit)
 
     assert {(stored(reply).state, stored(reply).body) for reply in replies} == {("done", "1")}
+
+
+def test_a_single_claim_does_not_wait_for_a_change_of_the_row_it_loses_to(store, rival, other):
+    [before] = store.swap(claims([KEY], "bob"))
+    rival.swap(changed([before], [KEY], state="done"))
+
+    during = store.swap(claims([KEY], "ann"))
+    other.commit()
+    after = store.swap(claims([KEY], "ann"))
+
+    assert [stored(reply).state for reply in (*during, *after)] == ["held", "done"]
 
 
 @COUNTS
@@ -123,13 +133,21 @@ def test_a_later_write_sees_the_version_it_lost_to(store, rival, other, race, co
     assert [stored(reply).state for reply in replies] == ["held"] + ["done"] * (count - 1)
 
 
-@COUNTS
-def test_a_claim_of_a_row_that_is_being_removed_wins(store, rival, other, race, count):
-    names = keys(count)
-    gone = removals(store, names)
-    assert list(rival.swap(gone)) == [NOTHING] * count
+def test_a_batch_of_claims_that_waited_for_a_removal_wins(store, rival, other, race):
+    names = keys(5)
+    assert list(rival.swap(removals(store, names))) == [NOTHING] * 5
 
-    assert tokens(race(store, claims(names, "ann"), other.commit)) == ["ann"] * count
+    assert tokens(race(store, claims(names, "ann"), other.commit)) == ["ann"] * 5
+
+
+def test_a_single_claim_wins_as_soon_as_the_row_is_removed(store, rival, other):
+    rival.swap(removals(store, [KEY]))
+
+    during = store.swap(claims([KEY], "ann"))
+    other.commit()
+    after = store.swap(claims([KEY], "ann"))
+
+    assert tokens([*during, *after]) == ["bob", "ann"]
 
 
 @COUNTS

@@ -7,6 +7,7 @@ anew by the next call. It never repeats a statement by itself, and never waits f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from psycopg import AsyncCursor, Cursor
 
@@ -32,21 +33,30 @@ class Link:
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection
         self.name = name
+        self._cursor = connection.cursor(binary=True)
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         sendable(statements)
         failed: list[BaseException] = []
         with asking(self.name):
             if len(statements) == 1:  # a transaction by itself, and cheaper than a pipeline
-                [(sql, args)] = statements
-                cursor = self.connection.execute(sql, args, binary=True)
-                return [cursor.fetchall() if has_rows(cursor) else []]
+                return [self._execute(*statements[0])]
             try:
                 with self.connection.pipeline():
                     cursors = self._send(statements, failed)
             except BaseException as error:
                 raise failed[0] if failed else error  # noqa: B904
             return [cursor.fetchall() if has_rows(cursor) else [] for cursor in cursors]
+
+    def _execute(self, sql: str, args: Sequence[Any]) -> list[Row]:
+        """Send one statement on a cursor that is used again: making a new one takes as long as using it."""
+        cursor = self._cursor
+        cursor.execute(sql, args)
+        rows = cursor.fetchall() if has_rows(cursor) else []
+        if len(rows) > 1:
+            # A cursor keeps its last result, which may be large.
+            self._cursor = self.connection.cursor(binary=True)
+        return rows
 
     def _send(self, statements: Sequence[Statement], failed: list[BaseException]) -> list[Cursor[Row]]:
         try:
@@ -65,21 +75,28 @@ class AsyncLink:
     def __init__(self, connection: AsyncConnection, name: str) -> None:
         self.connection = connection
         self.name = name
+        self._cursor = connection.cursor(binary=True)
 
     async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         sendable(statements)
         failed: list[BaseException] = []
         with asking(self.name):
             if len(statements) == 1:
-                [(sql, args)] = statements
-                cursor = await self.connection.execute(sql, args, binary=True)
-                return [await cursor.fetchall() if has_rows(cursor) else []]
+                return [await self._execute(*statements[0])]
             try:
                 async with self.connection.pipeline():
                     cursors = await self._send(statements, failed)
             except BaseException as error:
                 raise failed[0] if failed else error  # noqa: B904
             return [await cursor.fetchall() if has_rows(cursor) else [] for cursor in cursors]
+
+    async def _execute(self, sql: str, args: Sequence[Any]) -> list[Row]:
+        cursor = self._cursor
+        await cursor.execute(sql, args)
+        rows = await cursor.fetchall() if has_rows(cursor) else []
+        if len(rows) > 1:
+            self._cursor = self.connection.cursor(binary=True)
+        return rows
 
     async def _send(
         self, statements: Sequence[Statement], failed: list[BaseException]

@@ -82,10 +82,11 @@ def sendable(statements: Iterable[Statement]) -> None:
 
 
 def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
     return "\0" not in text
 
 

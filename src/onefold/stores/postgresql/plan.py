@@ -126,7 +126,7 @@ def _write_one(change: Change) -> Statement:
         entry.body, wait,
     )  # fmt: skip
     if expected is None:
-        return Statement(_SQL["insert_one"], (key.id, key.scope, *columns, key.id))
+        return Statement(_SQL["insert_one"], (key.id, key.id, key.scope, *columns))
     return Statement(_SQL["update_one"], (*columns, key.id, expected))
 
 

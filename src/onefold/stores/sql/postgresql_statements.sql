@@ -37,12 +37,21 @@ ON CONFLICT (id) DO NOTHING
 RETURNING id, version, written;
 
 -- name: insert_one
--- Returns a row with the columns of `get`. If the claim was written, only version and written are set in it. If the key
--- was taken, it is the stored row, provided that this statement can be sure that the row is current. Otherwise it returns
--- no row, and the look follows: a row that was committed after the snapshot is invisible here, and a row that another
--- transaction changed or deleted since then has that transaction's number in xmax.
--- A batch locks rows before it updates them. PostgreSQL then leaves xmax = xmin in the new version, which is current.
-WITH mine AS (
+-- Inserts or reads, and returns a row with the columns of `get`. If the claim was written, only version and written are
+-- set in that row. If the key was taken, it is the stored row, and no insert was tried.
+-- The statement returns no row, and the look follows, if it cannot be sure what is current: a row that was committed after
+-- the snapshot is invisible and only stops the insert; a row that another transaction changed, deleted or locked has that
+-- transaction's number in xmax. A batch locks rows before it updates them, and PostgreSQL then leaves xmax = xmin in
+-- the new version, which is current.
+WITH stored AS MATERIALIZED (
+    SELECT
+        id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
+        fingerprint, label, source, body, due,
+        xmax = 0 OR xmax = xmin AS is_current
+    FROM onefold_entries
+    WHERE id = %s::bytea
+),
+mine AS (
     INSERT INTO onefold_entries (
         id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
         fingerprint, label, source, body, due
@@ -56,6 +65,7 @@ WITH mine AS (
         %s::float8, clock.now, %s::int, clock.now + %s::float8, clock.now + %s::float8,
         %s::text, %s::text, %s::text, %s::text, clock.now + %s::float8
     FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS now) AS clock
+    WHERE NOT EXISTS (SELECT FROM stored)
     ON CONFLICT (id) DO NOTHING
     RETURNING version, written
 )
@@ -69,8 +79,8 @@ SELECT
     id, scope, state, why, token, version, fence, effect, begun, lease, written, attempt, not_before, expires,
     fingerprint, label, source, body, due,
     (SELECT extract(epoch FROM clock_timestamp())::float8)
-FROM onefold_entries
-WHERE id = %s::bytea AND (xmax = 0 OR xmax = xmin) AND NOT EXISTS (SELECT FROM mine);
+FROM stored
+WHERE is_current;
 
 -- name: lock
 -- Sent before the updates, endings and removals of one batch, if it has more than one kind: each of the statements below
