@@ -1,4 +1,4 @@
-"""PostgreSQL, through `psycopg`: one round trip for a claim and for a batch, by the server's clock.
+"""PostgreSQL, through `psycopg`: one round trip for a claim or a batch, one more to read what losers lost to.
 
 This module opens a store by URL; the work is in `plan`, `client`, `schema` and `joined`.
 """
