@@ -97,7 +97,7 @@ class Change(Struct, frozen=True, gc=False):
     delay: float | None = None
     keep: float | None = None
     settles: bool = False
-    """Everything but state, why, body, version and times is as in the entry with the expected version.
+    """Everything but state, why, body, version and times (not `begun`) is as in the expected version.
 
     A store may then write just those. It never has to: the entry is complete.
     """
