@@ -146,13 +146,8 @@ def _work(jobs: SimpleQueue[Job | None]) -> None:
         except BaseException as error:
             answer = partial(done.set_exception, error)
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            loop.call_soon_threadsafe(_answer, done, answer)
+            loop.call_soon_threadsafe(answer)
         del job, done, function, args, answer  # keep nothing alive while waiting for the next job
-
-
-def _answer(done: asyncio.Future[Any], answer: Callable[[], None]) -> None:
-    if not done.done():
-        answer()
 
 
 async def _in_thread(function: Callable[..., T], *args: Any) -> T:

@@ -121,7 +121,7 @@ def test_every_statement_of_the_files_can_be_prepared(tmp_path):
 
 
 def test_the_files_hold_the_statements_that_the_store_uses_and_no_others():
-    used = {"get", "insert", "update", "remove", "scan_open", "scan_open_in_scope", "walk_done"}
+    used = {"get", "insert", "update", "settle", "remove", "scan_open", "scan_open_in_scope", "walk_done"}
 
     assert statements("sqlite").keys() == used
 
