@@ -367,10 +367,15 @@ class AsyncLedger:
         except (Unreachable, Misconfigured):
             answers = [Answer("unknown")] * len(holds)
         finally:
-            self._let_go(*claims)
+            self._let_go_many(claims)
         return ended(claims, endings, answers)
 
-    def _let_go(self, *claims: AsyncClaim) -> None:
+    def _let_go(self, claim: AsyncClaim) -> None:
+        claim.finished = True
+        if claim.pulse is not None:
+            self._heart.drop(claim.pulse)
+
+    def _let_go_many(self, claims: Sequence[AsyncClaim]) -> None:
         for one in claims:
             one.finished = True
         self._heart.drop(*[one.pulse for one in claims if one.pulse is not None])
