@@ -21,7 +21,7 @@ SLACK = 0.25
 class Pulse(Struct, eq=False, gc=False):
     """A claim beside its effect: what is known of its lease, and whether it was lost.
 
-    The garbage collector does not track it, so whoever sets `tell` clears it when the effect has ended:
+    The garbage collector does not track it, so the code that sets `tell` clears it when the effect has ended:
     a callback usually leads back to the claim.
     """
 

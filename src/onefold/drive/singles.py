@@ -1,6 +1,6 @@
 """Single calls: the first swap of one key is sent without a flow, and a plain reply is the answer.
 
-Most single calls win or find *done* at once, and starting a flow would cost them more than the decision.
+Most single calls win or find *done* with it, and starting a flow would cost them more than the decision.
 What is sent and what a reply means is decided in `core`. Every other reply, an error or a cancellation
 included, enters the flow, which continues as if it had sent the change itself. Every swap passes the tap.
 """
