@@ -119,9 +119,11 @@ def _synced(setting: str | None) -> Finding:
         case "always":
             return Finding("persistence", "ok", "append-only file, synced before every answer")
         case "everysec":
-            text = "append-only file, synced every second: a killed server loses nothing"
+            # While a sync is running, Redis postpones its writes by up to two seconds, but not its replies.
+            text = "append-only file, synced every second"
             lost = (
-                "a power cut can undo the last two seconds: effects of that time run again, receipts are gone"
+                "a power cut, or a kill while the disk is slow, can undo the last two seconds: "
+                "effects of that time run again, receipts are gone"
             )
             return Finding("persistence", "look", text, lost, do)
         case "no":
