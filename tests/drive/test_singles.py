@@ -74,7 +74,7 @@ class World:
         self.store = Store(self.clock)
         self.events: list[Event] = []
         self.ports = Ports(self.store, self.clock, self.events.append)
-        self.awaited = AsyncPorts(Inline(self.store), AwaitedClock(self.clock), self.events.append)
+        self.awaited = AsyncPorts(Inline(self.store), self.clock.awaited, self.events.append)
 
     def bid(self, token: str = "ann", **how: Any) -> Bid:
         return Bid(KEY, token, TERMS, **how)
@@ -95,19 +95,6 @@ class World:
     @property
     def stored(self) -> Entry | None:
         return self.store.get([KEY])[0].entry
-
-
-class AwaitedClock:
-    """The fake clock, awaited."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self._clock = clock
-
-    async def monotonic(self) -> float:
-        return self._clock.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        self._clock.sleep(seconds)
 
 
 def claim(world: World, way: str, bid: Bid, patience: float = 0.0) -> Answer:
