@@ -1,6 +1,6 @@
 """Which process this is: a number that differs in every forked child.
 
-Asking the system with `getpid` costs a tenth of a claim. The interpreter calls a hook in each child instead.
+A single call would ask the system for it several times. The interpreter calls a hook in each child instead.
 """
 
 from __future__ import annotations
