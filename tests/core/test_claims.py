@@ -129,6 +129,18 @@ def test_an_expired_entry_still_proves_to_an_older_record_that_it_was_done(age, 
     assert (verdict.state if isinstance(verdict, Answer) else None) == answer
 
 
+@pytest.mark.parametrize(("age", "answer"), [(0.0, None), (50.0, None), (55.0, "mismatch")])
+def test_content_is_compared_with_an_expired_entry_only_where_it_still_proves_something(age, answer):
+    old = replace(HELD, state="done", expires=1005.0, fingerprint="old")
+
+    verdict = claims.claim(bid("one-shot", age=age, fingerprint="new"), seen(old, 60))
+
+    assert (verdict.state if isinstance(verdict, Answer) else None) == answer
+    if isinstance(verdict, Change):
+        assert verdict.entry is not None
+        assert (verdict.expected, verdict.entry.fingerprint) == (old.version, "new")
+
+
 def test_a_ledger_that_remembers_for_ever_has_no_beyond():
     forever = Bid(KEY, "bob", Terms(), "one-shot", age=1e9)
 

@@ -6,7 +6,16 @@ import logging
 
 import pytest
 
-from onefold.core.redaction import host_of, hosts_alone, safe_url, scrubbed
+from onefold.core.errors import Misconfigured
+from onefold.core.redaction import (
+    breaks_in_login,
+    check_login,
+    host_of,
+    hosts_alone,
+    is_web,
+    safe_url,
+    scrubbed,
+)
 
 KEY = "aB3dE5fG7hJ9kL1mN3pQ5rS7"
 
@@ -60,3 +69,52 @@ def test_a_clients_log_names_hosts_alone_however_often_it_is_filtered():
     line.args = {"url": "kept"}
     assert hosts_alone(line)
     assert line.args == {"url": "kept"}
+
+
+def test_an_address_whose_path_has_an_at_sign_is_named_in_full():
+    assert not breaks_in_login("https://social.example/@ann")
+    assert host_of("https://social.example/@ann") == "https://social.example"
+    assert host_of("https://ann:12/34@web.example") == "https://***"
+
+
+def test_a_login_with_several_at_signs_is_for_readers_that_part_it_at_the_last():
+    check_login("redis://ann:p@ss@db", "the URL", several=True)
+    with pytest.raises(Misconfigured, match="the URL cannot be read, because it has an @ in a wrong place"):
+        check_login("postgresql://ann:p@ss@db", "the URL")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann:p@ss/w@db/app", "postgresql://***@db/app"),
+        ("ann:secret@db/app", "***@db/app"),
+        ("sqlite:rel@tive.db", "sqlite:rel@tive.db"),
+    ],
+)
+def test_all_before_the_last_at_sign_is_hidden(url, shown):
+    assert safe_url(url) == shown
+
+
+def test_a_url_that_a_text_quotes_is_hidden_even_with_blanks_and_quotes_in_its_password():
+    url = "postgresql://ann:my 'secret@db/app"
+
+    assert scrubbed(f"no: {url} or {url!r}", url) == (
+        'no: postgresql://***@db/app or "postgresql://***@db/app"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "web"),
+    [("https://host/path", True), ("http://host:80", True), ("ftp://host", False), ("http:///path", False)],
+)
+def test_a_web_url_has_a_scheme_and_a_host(url, web):
+    assert is_web(url, "the URL") is web
+
+
+def test_a_web_url_that_cannot_be_read_is_refused_and_not_quoted():
+    with pytest.raises(Misconfigured) as raised:
+        is_web("https://ann:secret/word@host/", "the URL of the feed")
+
+    assert str(raised.value) == (
+        "the URL of the feed cannot be read: write @ : / ? # in a password as %40 %3A %2F %3F %23"
+    )

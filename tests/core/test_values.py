@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from datetime import UTC, datetime, timedelta
+from enum import Enum, IntEnum, IntFlag, StrEnum
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -95,6 +97,66 @@ def test_parts_may_be_subclasses_of_text():
         __slots__ = ()
 
     assert Key("s", Name("a")) == Key("s", "a")
+
+
+class Plan(str, Enum):  # noqa: UP042  (StrEnum prints as its value: this is about members that do not)
+    GOLD = "gold"
+
+
+class Shouted(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self.upper()
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "printed", "advice"),
+    [(Plan.GOLD, "gold", "Plan.GOLD", ".value"), (Shouted("gold"), "gold", "GOLD", "plain text")],
+)
+def test_text_that_prints_as_another_text_is_refused_with_both_ways_to_go_on(part, text, printed, advice):
+    with pytest.raises(Misconfigured) as refused:
+        Key("charges", "A-17", part)
+
+    for word in (repr(text), repr(printed), f"pass {advice} for new keys", "pass str(part) for as long as"):
+        assert word in str(refused.value)
+
+
+def test_members_of_enums_whose_key_is_that_of_their_value_are_taken():
+    class Colour(StrEnum):
+        RED = "red"
+
+    class Level(IntEnum):
+        HIGH = 7
+
+    class Size(int, Enum):
+        BIG = 3
+
+    class Access(IntFlag):
+        READ = 4
+
+    class Named(str, Enum):  # noqa: UP042
+        A = "a"
+
+        def __str__(self) -> str:
+            return self.value
+
+    for member in (Colour.RED, Level.HIGH, Size.BIG, Access.READ, Named.A):
+        assert Key("s", member) == Key("s", member.value)
+        assert all(type(part) is str for part in Key("s", member).parts)
+
+
+def test_a_scope_that_is_a_member_of_an_enum_is_its_text():
+    key = Key(Plan.GOLD, "a")
+
+    assert (key, str(key), type(key.scope)) == (Key("gold", "a"), "gold/a", str)
+
+
+def test_a_uuid_is_the_key_of_its_text():
+    order = UUID("6F1B4C9E-3D1A-4B7E-9A52-0C5DE2B3F701")
+
+    assert Key("charges", order) == Key("charges", "6f1b4c9e-3d1a-4b7e-9a52-0c5de2b3f701")
+    assert Key("charges", order, 2).spelled == "charges 6f1b4c9e-3d1a-4b7e-9a52-0c5de2b3f701 2"
 
 
 def test_a_key_is_spelt_as_a_shell_would_read_it():

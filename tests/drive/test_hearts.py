@@ -196,13 +196,29 @@ def test_a_heart_with_nothing_to_do_ends_and_a_new_one_begins():
 
     heart.add(one)
     heart.drop(one)
-    wait_for(lambda: not heart._living)
+    wait_for(lambda: heart._thread is None)
     two = store.win(2)
     heart.add(two)
     wait_for(lambda: len(store.sizes) >= 1)
     heart.drop(two)
 
     assert heart._pulses == {}
+
+
+def test_a_heart_whose_thread_was_replaced_leaves_the_beating_to_the_other():
+    heart = Heart(lambda: Ports(MemoryStore()))
+    heart._thread = threading.Thread()  # as if an interrupt had struck while the first one was started
+
+    assert heart._next() == []
+
+
+def test_a_heart_that_gets_work_as_it_is_about_to_end_goes_on():
+    heart = Heart(lambda: Ports(MemoryStore()))
+    heart._thread = threading.current_thread()
+    heart._pulses = {1: pulse()}
+
+    assert not heart._ends()
+    assert heart._wakes == float("inf")
 
 
 def test_a_heart_that_woke_up_in_another_process_keeps_nothing_of_the_parents():
@@ -300,7 +316,7 @@ def test_hearts_of_both_colours_need_something_to_keep_alive():
     heart.add()
     awaited(work)
 
-    assert not heart._living
+    assert heart._thread is None
 
 
 def test_inline_stores_serve_the_async_side():

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from onefold.core import line as line_module
 from onefold.core.entry import UNKNOWN, Change, Entry, Reply, Seen
 from onefold.core.errors import Unreachable
 from onefold.core.key import Key
 from onefold.core.line import LIMIT, Ask, Line
 from onefold.core.sightings import Sightings
-from onefold.drive import AsyncMerged, Inline, Merged
+from onefold.drive import AsyncMerged, Inline, Merged, guard, merging, waiting
+from onefold.drive.guard import Call
 from onefold.stores.memory import MemoryStore
+from tests.lines import UNSTARTED, every_line
 from tests.waiting import PATIENCE, wait_for
 
 
@@ -70,7 +74,7 @@ def asked_together(gate: Gate, changes: Sequence[Change]) -> list[Any]:
     assert gate.entered.wait(PATIENCE)
     for thread in threads[1:]:
         thread.start()
-    wait_for(lambda: len(merged._line.waiting) >= len(changes) - 1)
+    wait_for(lambda: sum(call.ask is not None for call in merged._queue.calls) >= len(changes) - 1)
     gate.open.set()
     for thread in threads:
         thread.join()
@@ -154,34 +158,61 @@ def test_a_merge_is_bounded():
     assert list(line.waiting) == asks[4:]
 
 
-def test_an_asker_that_is_interrupted_while_it_waits_leaves_the_line(monkeypatch):
+def test_an_interrupt_before_any_line_leaves_the_queue_to_the_others(monkeypatch):
+    monkeypatch.setattr(guard, "LOOK", 0.01)
     merged = Merged(MemoryStore())
-    merged._line.led = True
-    turn = threading.Lock()
 
-    class Interrupted:
-        def acquire(self) -> bool:
-            raise KeyboardInterrupt
+    for at, line in every_line([merging, guard], lambda at: merged.swap([change(f"struck {at}")])):
+        other = threading.Thread(target=merged.swap, args=([change(f"other {at}")],), daemon=True)
+        other.start()
+        other.join(PATIENCE)
+        assert not other.is_alive(), f"another thread hangs after a strike at {line}"
+        assert merged.swap([change(f"next {at}")])[0] is not UNKNOWN
 
-    ask, other = Ask([change(1)], lambda: None), Ask([change(2)], turn.acquire)
-    for one in (ask, other):
-        merged._line.enter(one)
-    with pytest.raises(KeyboardInterrupt):
-        merged._wait(ask, Interrupted())  # type: ignore[arg-type]
-    waiting = list(merged._line.waiting)
-    merged._line.enter(ask)
-    ask.leads = True
-    with pytest.raises(KeyboardInterrupt):
-        merged._wait(ask, Interrupted())  # type: ignore[arg-type]
 
-    assert waiting == [other]
-    assert other.leads
+@pytest.mark.filterwarnings(UNSTARTED)
+def test_an_interrupt_before_any_line_of_a_leader_leaves_the_others_with_an_answer(monkeypatch):
+    monkeypatch.setattr(guard, "LOOK", 0.01)
+
+    def lead(at: int) -> None:
+        """Wait behind one call, with another one behind this: so this one leads, and is struck."""
+        gate, told = Gate(), list[Any]()
+        merged = Merged(gate)
+        first, last = (
+            threading.Thread(target=lambda name=name: told.extend(merged.swap([change(name)])))
+            for name in ("first", "last")
+        )
+        first.start()
+        assert gate.entered.wait(PATIENCE)
+        opener = threading.Thread(target=lambda: open_behind(merged, gate, last))
+        opener.start()
+        try:
+            merged.swap([change("struck", token=f"t{at}")])
+        finally:
+            sys.settrace(None)
+            gate.open.set()
+            for thread in (first, opener, last):
+                thread.join(PATIENCE)
+        ends.append(len(told))
+
+    def open_behind(merged: Merged, gate: Gate, last: threading.Thread) -> None:
+        wait_for(lambda: len(merged._queue.calls) > 1 or gate.open.is_set())
+        asked = len(merged._queue.calls)
+        last.start()
+        wait_for(lambda: len(merged._queue.calls) > asked or gate.open.is_set())
+        gate.open.set()
+
+    ends = list[int]()
+    struck = [line for _, line in every_line([merging, line_module, waiting], lead)]
+
+    assert len(struck) > 20
+    assert ends == [2], "told to both others in the attempt that got through"
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_forked_child_has_a_line_of_its_own():
+def test_a_forked_child_has_a_queue_of_its_own():
     merged = Merged(MemoryStore())
-    merged._line.led = True  # as if another thread of the parent were in the middle of a call
+    merged._queue.enter(Call(sys._getframe()))  # as if this call were in the middle of a swap
     pid = os.fork()
     if pid == 0:
         os._exit(0 if merged.swap([change(1)])[0] is not UNKNOWN else 1)
@@ -189,18 +220,12 @@ def test_a_forked_child_has_a_line_of_its_own():
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_an_object_that_woke_up_in_another_process_starts_with_an_empty_line():
+def test_an_object_that_woke_up_in_another_process_starts_with_an_empty_queue():
     merged = Merged(MemoryStore())
-    merged._process, merged._line.led = -1, True
+    merged._queue.enter(Call(sys._getframe()))
+    merged._process = -1
 
     assert merged.swap([change(1)])[0] is not UNKNOWN
-
-
-def test_who_comes_just_after_the_leader_left_leads_itself():
-    merged = Merged(MemoryStore())
-
-    assert merged._in_line([change(1)])[0] is not UNKNOWN
-    assert not merged._line.led
 
 
 def test_reads_and_lists_pass_through():

@@ -9,6 +9,8 @@ import threading
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from onefold.core.entry import Change, Entry
@@ -16,6 +18,7 @@ from onefold.core.errors import Unreachable
 from onefold.core.flow import Call, get, now, scan, sleep, swap
 from onefold.core.key import Key
 from onefold.drive import AsyncPorts, Event, Inline, OneThread, Ports, Threaded, arun, run
+from onefold.drive.process import PROCESS
 from onefold.stores.memory import MemoryStore
 
 KEY = Key("drive", 1)
@@ -160,6 +163,31 @@ def test_a_threaded_store_can_be_listed_and_closed(threaded):
     assert ([key for key, _ in found], after) == ([KEY], None)
 
 
+def test_a_threaded_store_answers_while_every_other_thread_of_the_program_is_blocked():
+    started, gate = threading.Semaphore(0), threading.Event()
+
+    def effect() -> None:
+        started.release()
+        assert gate.wait(60)
+
+    async def main() -> int:
+        store = Threaded(MemoryStore())
+        total = int(anyio.to_thread.current_default_thread_limiter().total_tokens)
+        async with anyio.create_task_group() as group:
+            for _ in range(total):
+                group.start_soon(anyio.to_thread.run_sync, effect)
+            for _ in range(total):
+                while not started.acquire(blocking=False):
+                    await anyio.lowlevel.checkpoint()
+            with anyio.fail_after(60):
+                [seen] = await store.get([KEY])
+            gate.set()
+        assert seen.entry is None
+        return total
+
+    assert asyncio.run(main()) == 40
+
+
 # ----- one thread
 
 
@@ -267,6 +295,34 @@ def test_an_answer_for_a_loop_that_is_closed_is_dropped_and_the_next_loop_is_ans
         return seen.entry is not None
 
     assert asyncio.run(main())
+
+
+def test_a_child_is_not_stopped_by_a_lock_that_another_thread_held_at_the_fork(monkeypatch):
+    one = OneThread(MemoryStore())
+    asyncio.run(one.get([KEY]))
+    one._starting.lock().acquire()
+    monkeypatch.setattr(PROCESS, "number", PROCESS.number + 1)
+
+    asyncio.run(one.swap([Change(KEY, None, Entry("held"))]))
+    asyncio.run(one.close())
+
+
+def test_two_event_loops_use_and_close_one_thread_and_no_call_is_lost():
+    one = OneThread(MemoryStore())
+    start = threading.Barrier(2)
+
+    async def work() -> None:
+        start.wait(60)
+        for _ in range(100):
+            await one.get([KEY])
+            await one.close()
+
+    threads = [threading.Thread(target=lambda: asyncio.run(work()), daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

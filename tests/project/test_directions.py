@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 PURE = {
     "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "enum", "functools",
     "hashlib", "heapq", "ipaddress", "itertools", "json", "math", "msgspec", "operator", "re", "shlex",
-    "types", "typing", "urllib.parse", "zoneinfo",
+    "types", "typing", "urllib.parse", "uuid", "zoneinfo",
 }  # fmt: skip
 
 # Packages that several files may share, by the parts that may; every other one belongs to one adapter.

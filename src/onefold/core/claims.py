@@ -96,12 +96,12 @@ def claim(bid: Bid, seen: Seen) -> Change | Answer:
         return first(bid)
     if entry.token == bid.token and entry.state == ("done" if bid.effect == "joined" else "held"):
         return Answer("won", entry)
+    now = entry.written + seen.idle
+    if expired(entry, now - seen.skew) and not _still_proves(bid, seen.idle):
+        return first(bid, expected=entry.version)
     if bid.fingerprint and entry.fingerprint and bid.fingerprint != entry.fingerprint:
         return Answer("mismatch", entry)
-    now = entry.written + seen.idle
     match entry.state:
-        case "done" if expired(entry, now - seen.skew):
-            return _expired(bid, entry, seen.idle)
         case "done":
             return Answer("done", entry)
         case "parked":
@@ -132,11 +132,9 @@ def _beyond_memory(bid: Bid) -> bool:
     return keep is not None and bid.age >= keep - bid.terms.margin
 
 
-def _expired(bid: Bid, entry: Entry, idle: Seconds) -> Change | Answer:
-    """Decide about what may be forgotten by now; to a record as old, it still proves what was done."""
-    if bid.age > 0 and bid.age >= idle - bid.terms.margin:
-        return Answer("done", entry)
-    return first(bid, expected=entry.version)
+def _still_proves(bid: Bid, idle: Seconds) -> bool:
+    """Say whether an expired entry counts after all: to a record as old as it, it proves what was done."""
+    return bid.age > 0 and bid.age >= idle - bid.terms.margin
 
 
 def is_suspect(entry: Entry, terms: Terms) -> bool:
@@ -274,7 +272,7 @@ def failed_join(bid: Bid, seen: Seen, how: Ending) -> Change | None:
     if entry is not None and entry.state != "free":
         return None
     attempt = (entry.attempt if entry else 0) + (not how.at_once)
-    free = replace(_held(bid, attempt, prior=entry), state="free", lease=0.0)
+    free = _with_body(replace(_held(bid, attempt, prior=entry), state="free", lease=0.0), how)
     expected = entry.version if entry else None
     if how.at_once:
         return Change(bid.key, expected, free, delay=how.delay)

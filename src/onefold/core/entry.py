@@ -49,7 +49,10 @@ class Entry(Struct, frozen=True, gc=False):
     label: str = ""
     source: str = ""
     body: str | None = None
-    """The record or prepared request while open, the receipt when done; JSON text, or None."""
+    """While open: the record or prepared request, and how the last attempt ended (see `reasons`).
+
+    When done: the receipt. JSON text, or None.
+    """
 
 
 class Seen(Struct, frozen=True, gc=False):

@@ -80,6 +80,16 @@ class Busy(OnefoldError):
         return f"{self.key} is busy: held, or waiting for its next attempt; ask again in {self.wait:.1f} s"
 
 
+class Reentered(Busy):
+    """The caller itself holds the key: a protected call was made inside of its own effect."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.key} is held by the effect that makes this call, which would wait for itself: "
+            "give the inner call a key of its own, or call the function without protection"
+        )
+
+
 class Mismatch(OnefoldError):
     """The key is known, but with other content than was given now."""
 
@@ -122,6 +132,21 @@ class LostClaim(OnefoldError):
             f"{self.key} is no longer ours: its lease ran out and another took over or decided; "
             f"the effect may have happened here; see `onefold why {self.key.spelled}`"
         )
+
+
+class Unfinished(OnefoldError, TypeError):
+    """An effect gave something that is still to run, or that cannot be awaited: its work may not be done."""
+
+    ran = "unknown"
+
+    def __init__(self, key: Key, what: str, fix: str) -> None:
+        super().__init__(key, what, fix)
+        self.key = key
+        self.what = what
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.key} is not recorded as done, because {self.what}: {self.fix}"
 
 
 class Unsettled(OnefoldError):

@@ -7,20 +7,22 @@ identity is a digest of length-prefixed bytes. Unicode is not normalised: two sp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
 from shlex import quote
+from uuid import UUID
 
 from onefold.core.errors import Misconfigured
 
-Part = str | int
+Part = str | int | UUID
 
 LABEL_LENGTH = 200
 SCOPE_LENGTH = 128
 
 
 class Key:
-    """A scope and one or more parts; an int stands for its decimal text.
+    """A scope and one or more parts; an int stands for its decimal text, a UUID for its usual text.
 
     `id` is what stores know, `label` is for people (cut and escaped), `parts` is empty on a key
     that came back from a store.
@@ -39,7 +41,8 @@ class Key:
             raw = text.encode() if text and text.isascii() else _raw(text, scope, parts)
             digest.update(len(raw).to_bytes(8, "big") + raw)
             texts.append(text)
-        self.scope = scope
+        # A member of an enum that is also text prints as its name, so the plain text is kept.
+        self.scope = scope if type(scope) is str else str.__str__(scope)
         self.parts: tuple[str, ...] = tuple(texts)
         self.id = digest.digest()
         self.label = label(texts)
@@ -113,11 +116,30 @@ def _shown(char: str) -> str:
 
 def _text(scope: str, part: object) -> str:
     if isinstance(part, str):
-        return str(part)
+        return _plain_text(scope, part)
     if isinstance(part, int) and not isinstance(part, bool):
         return str(int(part))
+    if isinstance(part, UUID):
+        return str(part)
     raise Misconfigured(
-        f"a key in scope {scope!r} has a part of type {type(part).__name__}: parts are str or int"
+        f"a key in scope {scope!r} has a part of type {type(part).__name__}: parts are str, int or UUID"
+    )
+
+
+def _plain_text(scope: str, part: str) -> str:
+    """Return the text of a str subclass; refuse one that prints as another text, such as Plan.GOLD.
+
+    Earlier versions digested what it prints as. Taking its text now would miss those keys and run their
+    effects again, so the caller decides which of the two texts the key is made of.
+    """
+    text, printed = str.__str__(part), str(part)
+    if text == printed:
+        return text
+    plain = ".value" if isinstance(part, Enum) else "plain text"
+    raise Misconfigured(
+        f"a key in scope {scope!r} has a part of type {type(part).__name__} with the text {text!r:.80}, "
+        f"but it prints as {printed!r:.80}: pass {plain} for new keys. Earlier versions of Onefold stored "
+        f"the key of str(part): pass str(part) for as long as those keys are kept, or their effects run again"
     )
 
 

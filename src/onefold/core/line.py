@@ -8,7 +8,7 @@ owns it guards it and decides how an asker waits for its turn.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from onefold.core.entry import UNKNOWN, Change, Reply
 from onefold.core.flow import swap
@@ -64,22 +64,14 @@ class Line:
             self.led = ask.leads = True
 
     def take(self, mine: Ask) -> list[Ask]:
-        """Take the asks for the next call: the leader's own first, then in order, no key twice."""
+        """Take the asks for the next call out of the line: the leader's own first."""
         self.crowded = len(self.waiting) > 1
         if not self.crowded:
             self.waiting.clear()
             return [mine]
-        batch, keys, left = [mine], {change.key.id for change in mine.changes}, deque[Ask]()
-        for ask in self.waiting:
-            wanted = {change.key.id for change in ask.changes}
-            if ask is mine:
-                continue
-            if len(keys) + len(wanted) > LIMIT or not keys.isdisjoint(wanted):
-                left.append(ask)
-            else:
-                batch.append(ask)
-                keys |= wanted
-        self.waiting = left
+        batch = together(mine, self.waiting)
+        sent = set(batch)
+        self.waiting = deque(ask for ask in self.waiting if ask not in sent)
         return batch
 
     def leave(self, ask: Ask) -> None:
@@ -93,6 +85,17 @@ class Line:
         if self.waiting:
             self.waiting[0].leads = True
             self.waiting[0].wake()
+
+
+def together(mine: Ask, others: Iterable[Ask]) -> list[Ask]:
+    """Choose what leaves in one call: the leader's own ask first, then others in order, no key twice."""
+    batch, keys = [mine], {change.key.id for change in mine.changes}
+    for ask in others:
+        wanted = {change.key.id for change in ask.changes}
+        if ask is not mine and len(keys) + len(wanted) <= LIMIT and keys.isdisjoint(wanted):
+            batch.append(ask)
+            keys |= wanted
+    return batch
 
 
 async def send(batch: Sequence[Ask]) -> None:

@@ -328,8 +328,12 @@ def _written(change: Change, entry: Entry | None, token: str) -> bool:
     wanted = change.entry
     if entry is None or wanted is None or entry.token != token:
         return False
-    # A contender that parks leaves the token: only the reason tells its parking from one's own.
-    return entry.state == wanted.state and entry.why == wanted.why
+    # A contender that parks leaves the token: why and body tell its parking from one's own.
+    return (
+        entry.state == wanted.state
+        and entry.why == wanted.why
+        and (entry.state != "parked" or entry.body == wanted.body)
+    )
 
 
 def _rewritten(change: Change, entry: Entry, token: str) -> bool:

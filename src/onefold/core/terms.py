@@ -30,6 +30,16 @@ def seconds(value: object, name: str) -> Seconds:
     return number
 
 
+def zero_or_seconds(value: object, name: str) -> Seconds:
+    """Read a duration that may also be 0, for not at all."""
+    number = _number(value)
+    if number is None or not 0 <= number <= _LONGEST:  # NaN is in no range
+        raise Misconfigured(
+            f'{name} is {value!r}: write a number of seconds or text like "5s", "15m"; 0 for not at all'
+        )
+    return number
+
+
 def _number(value: object) -> float | None:
     if isinstance(value, bool):
         return None

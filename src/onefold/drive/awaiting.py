@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from onefold.core.entry import Change, Reply, Seen, State
 from onefold.core.flow import Found
@@ -22,7 +23,12 @@ from onefold.drive.process import PROCESS
 if TYPE_CHECKING:
     import asyncio
 
+    import anyio
+
 T = TypeVar("T")
+
+THREADS = 40
+"""How many calls of a store run at the same time, for each event loop."""
 
 Job = tuple["asyncio.AbstractEventLoop", "asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 """Where the answer goes, and what to call."""
@@ -33,20 +39,44 @@ class Threaded:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.CapacityLimiter] = (
+            WeakKeyDictionary()
+        )
 
     async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
-        return await _in_thread(self.store.get, keys)
+        return await self._in_thread(self.store.get, keys)
 
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        return await _in_thread(self.store.swap, changes)
+        return await self._in_thread(self.store.swap, changes)
 
     async def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
-        return await _in_thread(self.store.scan, scope, states, due, after, limit)
+        return await self._in_thread(self.store.scan, scope, states, due, after, limit)
 
     async def close(self) -> None:
-        await _in_thread(self.store.close)
+        await self._in_thread(self.store.close)
+
+    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(function, *args, limiter=self._limiter())
+
+    def _limiter(self) -> anyio.CapacityLimiter:
+        """Return this store's own limit of threads on the running loop.
+
+        anyio's default limit is shared with everything in the program that blocks in threads. When effects
+        took all of it, heartbeats waited for the very effects whose leases they had to renew.
+        """
+        import asyncio
+
+        import anyio
+
+        loop = asyncio.get_running_loop()
+        limiter = self._limits.get(loop)
+        if limiter is None:
+            limiter = self._limits[loop] = anyio.CapacityLimiter(THREADS)
+        return limiter
 
 
 class Inline:
@@ -80,6 +110,7 @@ class OneThread:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._process = -1
+        self._starting = _Guard()
         self._jobs: SimpleQueue[Job | None]
         self._end_thread: Callable[[], object]
 
@@ -96,17 +127,19 @@ class OneThread:
 
     async def close(self) -> None:
         await self._in_its_thread(self.store.close)
-        self._process = -1
-        self._end_thread()
+        with self._starting.lock():
+            self._process = -1
+            self._end_thread()
 
     async def _in_its_thread(self, function: Callable[..., T], *args: Any) -> T:
         import asyncio
 
-        if self._process != PROCESS.number:
-            self._start_thread()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._jobs.put((loop, done, function, args))
+        with self._starting.lock():  # of another loop, which may be closing the store: no job after the end
+            if self._process != PROCESS.number:
+                self._start_thread()
+            self._jobs.put((loop, done, function, args))
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -120,6 +153,19 @@ class OneThread:
         thread = threading.Thread(target=_work, args=(self._jobs,), name="onefold-store", daemon=True)
         thread.start()
         self._end_thread = weakref.finalize(self, self._jobs.put, None)
+
+
+class _Guard:
+    """A lock that is new in a forked child, where nobody may be left to release the old one."""
+
+    def __init__(self) -> None:
+        self._process = PROCESS.number
+        self._lock = threading.Lock()
+
+    def lock(self) -> threading.Lock:
+        if self._process != PROCESS.number:
+            self._lock, self._process = threading.Lock(), PROCESS.number
+        return self._lock
 
 
 async def _finish(done: asyncio.Future[Any]) -> None:
@@ -148,9 +194,3 @@ def _work(jobs: SimpleQueue[Job | None]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             loop.call_soon_threadsafe(answer)
         del job, done, function, args, answer  # keep nothing alive while waiting for the next job
-
-
-async def _in_thread(function: Callable[..., T], *args: Any) -> T:
-    import anyio.to_thread
-
-    return await anyio.to_thread.run_sync(function, *args)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from onefold.core.claims import Answer
 from onefold.core.protocol import renew
 from onefold.core.pulse import Pulse, due, soonest
+from onefold.drive.guard import Guard
 from onefold.drive.process import PROCESS
 from onefold.drive.waiting import AsyncPorts, Ports, arun, run
 
@@ -37,9 +39,10 @@ class Heart:
     def _reset(self) -> None:
         self._process = PROCESS.number
         self._pulses: dict[int, Pulse] = {}
-        self._changed = threading.Condition()
+        self._guard = Guard()
+        self._changed: SimpleQueue[None] = SimpleQueue()
         self._wakes = float("inf")
-        self._living = False
+        self._thread: threading.Thread | None = None
 
     def add(self, *pulses: Pulse) -> None:
         """Keep claims alive from now on."""
@@ -59,12 +62,13 @@ class Heart:
             self._pulses.pop(id(pulse), None)
 
     def _wake(self) -> None:
-        with self._changed:
-            if self._living:
-                self._changed.notify()
+        with self._guard:
+            # Asked of the thread itself: an interrupt may have come before it was started.
+            if self._thread is not None and self._thread.is_alive():
+                self._changed.put(None)
                 return
-            self._living = True
-            threading.Thread(target=self._live, name="onefold-heart", daemon=True).start()
+            self._thread = threading.Thread(target=self._live, name="onefold-heart", daemon=True)
+            self._thread.start()
 
     def _live(self) -> None:
         while batch := self._next():
@@ -73,21 +77,26 @@ class Heart:
     def _next(self) -> list[Pulse]:
         """Wait until something is due; nothing at all, for a while, ends the life."""
         clock = self._ports().clock
-        with self._changed:
-            while True:
-                now, pulses = clock.monotonic(), list(self._pulses.values())
-                if batch := due(pulses, now):
-                    return batch
-                self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else self._linger))
-                self._changed.wait(self._wakes - now)
-                if not pulses and clock.monotonic() >= self._wakes and self._ends():
-                    return []
+        while threading.current_thread() is self._thread:
+            now, pulses = clock.monotonic(), list(self._pulses.values())
+            if batch := due(pulses, now):
+                return batch
+            self._wakes = min(soonest(pulses), now + (LONGEST_REST if pulses else self._linger))
+            with suppress(Empty):
+                self._changed.get(timeout=max(self._wakes - now, 0.0))
+                continue
+            if not pulses and self._ends():
+                break
+        return []
 
     def _ends(self) -> bool:
-        # In this order: what is added before the look is seen, what comes after finds `_wakes` at infinity.
-        self._wakes = float("inf")
-        self._living = bool(self._pulses)
-        return not self._living
+        with self._guard:
+            # In this order: what is added before the look is seen, what comes after finds `_wakes` at
+            # infinity, and then no thread.
+            self._wakes = float("inf")
+            if not self._pulses:
+                self._thread = None
+        return self._thread is None
 
     def _beat(self, batch: Sequence[Pulse]) -> None:
         ports = self._ports()

@@ -1,20 +1,22 @@
 """Group commit: a queue in front of any store, so that what is asked meanwhile leaves together.
 
-Who waits and who leads is decided by `core.line`; here is only how an asker waits for its turn.
+What leaves together, and what a failed call means for the others, is decided by `core.line`. Threads wait
+in a queue of `drive.guard`, whose first call leads; on an event loop `core.line` says who leads.
 """
 
 from __future__ import annotations
 
-import threading
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from onefold.core.entry import Change, Reply, Seen, State
 from onefold.core.flow import Found
 from onefold.core.key import Key
-from onefold.core.line import Ask, Line, send
+from onefold.core.line import Ask, Line, send, together
 from onefold.core.ports import AsyncClock, AsyncStore, Clock, Store
 from onefold.core.sightings import Sightings, of_others
+from onefold.drive.guard import Call, Guard, Queue
 from onefold.drive.process import PROCESS
 from onefold.drive.waiting import AsyncPorts, AsyncWallClock, Ports, WallClock, arun, run
 
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
 
 
 class Merged:
-    """A queue in front of a store: concurrent swaps leave together. One asker leads; no thread of its own."""
+    """A queue in front of a store: concurrent swaps leave together. One asker leads; no thread of its own.
+
+    The first call in the queue leads. It sends its own changes and those of the calls behind it, and leaves.
+    An interrupt may end a leader before it answers the others. They are still in the queue then, and the
+    next of them sends its changes (again): versions and tokens tell what was written.
+    """
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store = store
@@ -31,62 +38,35 @@ class Merged:
         self._renew()
 
     def _renew(self) -> None:
-        # A forked child inherits the line in whatever state it was, with askers that are not in the child.
+        # A forked child inherits the queue in whatever state it was, with calls that are not in the child.
         self._process = PROCESS.number
-        self._lock = threading.Lock()
-        self._line = Line()
+        self._queue = Queue()
         self._sightings = Sightings()
+        self._guard = Guard()
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         """Send changes together with whatever else is asked meanwhile."""
         if self._process != PROCESS.number:
             self._renew()
-        with self._lock:
-            alone = self._line.lead_alone()
-        if alone:  # nobody else asks: send at once, and then let those in who came meanwhile
-            try:
-                replies = self._store.swap(changes)
-            finally:
-                with self._lock:
-                    self._line.hand_on()
-        else:
-            replies = self._in_line(changes)
+        queue, call = self._queue, Call(sys._getframe())
+        try:
+            # Nobody else asks: send immediately. Whatever is asked meanwhile waits for its turn.
+            alone = queue.enter(call)
+            replies = self._store.swap(changes) if alone else self._in_line(queue, call, changes)
+        finally:
+            queue.leave(call)
         if not of_others(changes, replies):
             return replies
-        with self._lock:
+        with self._guard:
             return self._sightings.judge(changes, replies, self._clock.monotonic())
 
-    def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
-        turn = threading.Lock()
-        turn.acquire()
-        ask = Ask(changes, turn.release)
-        with self._lock:
-            self._line.enter(ask)
-        if not ask.leads:
-            self._wait(ask, turn)
-        if ask.open:
-            self._lead(ask)
-        return ask.answer()
-
-    def _wait(self, ask: Ask, turn: threading.Lock) -> None:
-        try:
-            turn.acquire()
-        except BaseException:
-            with self._lock:
-                self._line.leave(ask)
-                if ask.leads and ask.open:
-                    self._line.hand_on()
-            raise
-
-    def _lead(self, mine: Ask) -> None:
-        mine.wake = _nothing
-        try:
-            with self._lock:
-                batch = self._line.take(mine)
-            run(send(batch), Ports(self._store, self._clock))
-        finally:
-            with self._lock:
-                self._line.hand_on()
+    def _in_line(self, queue: Queue, call: Call, changes: Sequence[Change]) -> Sequence[Reply]:
+        mine = call.ask = Ask(changes, call.wake)
+        queue.wait(call)
+        if mine.open:
+            asks = [one.ask for one in queue.calls.copy() if one.ask is not None and one.ask.open]
+            run(send(together(mine, asks)), Ports(self._store, self._clock))
+        return mine.answer()
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         return self._store.get(keys)
@@ -103,11 +83,13 @@ class Merged:
 class AsyncMerged:
     """The same queue, awaited; everything on one event loop, so nothing needs a lock."""
 
-    def __init__(self, store: AsyncStore, clock: AsyncClock | None = None) -> None:
+    def __init__(
+        self, store: AsyncStore, clock: AsyncClock | None = None, sightings: Sightings | None = None
+    ) -> None:
         self._store = store
         self._ports = AsyncPorts(store, clock or AsyncWallClock())
         self._line = Line()
-        self._sightings = Sightings()
+        self._sightings = Sightings() if sightings is None else sightings
 
     async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         """Send changes together with whatever else is asked meanwhile."""
@@ -127,9 +109,16 @@ class AsyncMerged:
     async def _in_line(self, changes: Sequence[Change]) -> Sequence[Reply]:
         import asyncio
 
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Called for the lead and again for the answer; one who was cancelled needs neither.
-        ask = Ask(changes, lambda: None if turn.done() else turn.set_result(None))
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            # Called for the lead and again for the answer; one who was cancelled needs neither. A call that
+            # is dropped after its loop was closed hands the lead on to others that cannot run either.
+            if not turn.done() and not loop.is_closed():
+                turn.set_result(None)
+
+        ask = Ask(changes, wake)
         self._line.enter(ask)
         if not ask.leads:
             await self._wait(ask, turn)
@@ -166,7 +155,3 @@ class AsyncMerged:
 
     async def close(self) -> None:
         await self._store.close()
-
-
-def _nothing() -> None:
-    """Wake nobody: a leader waits for no one."""

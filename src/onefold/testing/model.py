@@ -13,11 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, get_args
 
-from hypothesis import Phase, settings
-from hypothesis import strategies as some
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-
 from onefold.core.entry import EFFECTS, STATES, Change, Entry, Reply, Seen, State, Why
+from onefold.core.errors import Misconfigured
 from onefold.core.flow import get, swap
 from onefold.core.key import Key
 from onefold.drive import Ports, run
@@ -25,6 +22,15 @@ from onefold.stores.memory import MemoryStore
 from onefold.testing.contract.stage import Open, Stage, Subject
 from onefold.testing.contract.words import in_order, walk
 from onefold.testing.contract.writing import TEXTS
+
+try:
+    from hypothesis import Phase, settings
+    from hypothesis import strategies as some
+    from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+except ImportError as missing:
+    raise Misconfigured(
+        'the random test of a store needs hypothesis, which is not installed: pip install "onefold[testing]"'
+    ) from missing
 
 KEYS = [Key(scope, part) for scope in ("orders", "Orders") for part in ("a", "A", "a ")]
 WHYS: tuple[Why, ...] = get_args(Why)

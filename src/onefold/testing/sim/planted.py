@@ -261,8 +261,8 @@ LEDGERS: tuple[Bug, ...] = (
         "skew-ignored-in-a-memory",
         "Where clocks are apart, what is done is forgotten too early by a clock that is ahead.",
         CLAIMS,
-        '        case "done" if expired(entry, now - seen.skew):\n',
-        '        case "done" if expired(entry, now):\n',
+        "    if expired(entry, now - seen.skew) and not _still_proves(bid, seen.idle):\n",
+        "    if expired(entry, now) and not _still_proves(bid, seen.idle):\n",
     ),
     bug(
         "skew-ignored-in-a-purge",
