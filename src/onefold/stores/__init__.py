@@ -43,6 +43,23 @@ JOINS = {
 """Whose connections are joined by another store than the default one."""
 
 
+class NotInstalled(Misconfigured):
+    """The client library of a store is missing or cannot be loaded."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(store, reason)
+        self.store = store
+        self.reason = reason
+
+    @property
+    def command(self) -> str:
+        """The command that installs what is missing."""
+        return f'pip install "onefold[{self.store}]"'
+
+    def __str__(self) -> str:
+        return f"the store {self.store} {self.reason}: {self.command}"
+
+
 def connect(url: str, create: bool = True) -> Store:
     """Return the store that a URL names; it is reached at first use."""
     store: Store = _backend(url).connect(url, create)
@@ -81,6 +98,11 @@ def _kinds(connection: object) -> list[str]:
 def _backend(url: str) -> ModuleType:
     written = url.partition(":")[0]
     scheme = ALIASES.get(written, written)
+    if "@" in written:
+        # Not quoted: it may begin with a user and a password.
+        raise Misconfigured(
+            f"the URL begins with no scheme: write sqlite:///onefold.db, or one of {_known()}"
+        )
     if scheme not in SCHEMES:
         near = get_close_matches(scheme, SCHEMES, 1)
         hint = f"did you mean {near[0]}?" if near else f"these are known: {_known()}"
@@ -91,10 +113,8 @@ def _backend(url: str) -> ModuleType:
         if (error.name or "").startswith("onefold"):
             raise
         # A package may be there, and a library that it needs may be not; then the error names none.
-        missing = (
-            f"needs {error.name}, which is not installed" if error.name else f"cannot be loaded: {error}"
-        )
-        raise Misconfigured(f'the store {scheme} {missing}: pip install "onefold[{scheme}]"') from error
+        reason = f"needs {error.name}, which is not installed" if error.name else f"cannot be loaded: {error}"
+        raise NotInstalled(scheme, reason) from error
 
 
 def _known() -> str:

@@ -24,20 +24,66 @@ class OfProcess(Generic[L]):
     """A client whose link belongs to one process, and is shared by its threads behind a lock."""
 
     _link: L | None
+    _busy: bool
+    """Whether a call uses the link. If it is set when the next call begins, the last call did not end.
+
+    A signal's exception can interrupt a driver in the middle of an answer, and a second one the code that
+    would close the connection then. A link in an unknown state could give an old answer to a new question.
+    """
 
     def __init__(self) -> None:
+        self._renewals: dict[int, threading.Lock] = {}
         self._forget()
 
     def _forget(self) -> None:
-        self._process = PROCESS.number
         self._lock = threading.Lock()
         self._link = None
+        self._busy = False
+        self._process = PROCESS.number  # last: another thread that reads it uses the lock
 
     def _leave_parent(self) -> None:
         """After a fork, let the parent's link and lock be, whatever state they were in."""
         if self._process != PROCESS.number:
-            INHERITED.append(self._link)
-            self._forget()
+            # A lock for each process: a thread of the parent may have held a common one during the fork.
+            with self._renewals.setdefault(PROCESS.number, threading.Lock()):
+                if self._process != PROCESS.number:
+                    INHERITED.append(self._link)
+                    self._forget()
+
+
+class Shared(OfProcess[L]):
+    """A client whose link several threads use at the same time."""
+
+    def _forget(self) -> None:
+        self._users: dict[int, L] = {}
+        """The link that each thread uses. A thread in here that begins a call did not end the one before."""
+        super()._forget()
+
+    def _begin(self, link: L) -> L:
+        """Note that this thread uses a link."""
+        self._users[threading.get_ident()] = link
+        return link
+
+    def _end(self) -> None:
+        """Note that this thread's call has ended. The last user of a dropped link closes it.
+
+        Not called after an exception that is no Exception: the driver may have been interrupted anywhere.
+        """
+        link = self._users.pop(threading.get_ident(), None)
+        if link is not None and link is not self._link and link not in self._users.values():
+            self._discard(link)
+
+    def _recover(self) -> None:
+        """Drop the link that an interrupted call of this thread has used; call it before a new one begins."""
+        interrupted = self._users.get(threading.get_ident())
+        if interrupted is not None:
+            with self._lock:
+                if self._link is interrupted:
+                    self._link = None
+            self._end()
+
+    def _discard(self, link: L) -> None:
+        """Close a link that no thread uses any more, without waiting for anything."""
 
 
 class OfLoop(Generic[L]):
@@ -45,10 +91,13 @@ class OfLoop(Generic[L]):
 
     _link: L | None
     _lock: asyncio.Lock
+    _busy: bool
+    """Whether a call uses the link, as in `OfProcess`."""
 
     def __init__(self) -> None:
         self._home: tuple[int, object] = (0, None)
         self._link = None
+        self._busy = False
 
     def _come_home(self) -> None:
         """Be at home in this process and on this event loop; a link of another is let go."""
@@ -61,7 +110,7 @@ class OfLoop(Generic[L]):
             INHERITED.append(self._link)
         elif self._link is not None:
             self._abandon(self._link)
-        self._home, self._link, self._lock = home, None, asyncio.Lock()
+        self._home, self._link, self._lock, self._busy = home, None, asyncio.Lock(), False
 
     def _abandon(self, link: L) -> None:
         """Let go of a link of another loop. Nothing can be awaited for it: that loop may be closed itself."""

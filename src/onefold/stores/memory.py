@@ -5,7 +5,6 @@ It forgets everything at exit, and it is the plainest statement of what `swap` m
 
 from __future__ import annotations
 
-import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from onefold.core.errors import Misconfigured
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import Inline
+from onefold.drive.guard import Guard
 
 
 class MemoryStore:
@@ -22,18 +22,18 @@ class MemoryStore:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._guard = Guard()
         self._entries: dict[bytes, tuple[Key, Entry]] = {}
         self._open: dict[bytes, None] = {}
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         now = self._clock()
-        with self._lock:
+        with self._guard:
             return [self._seen(key.id, now) for key in keys]
 
     def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
         now = self._clock()
-        with self._lock:
+        with self._guard:
             return [self._try(change, now) for change in changes]
 
     def _try(self, change: Change, now: float) -> Seen:
@@ -62,7 +62,7 @@ class MemoryStore:
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
         now = self._clock()
-        with self._lock:
+        with self._guard:
             ids = sorted(self._entries if "done" in states else self._open)
             start = bisect_right(ids, bytes.fromhex(after)) if after else 0
             found: list[Found] = []

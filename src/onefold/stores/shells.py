@@ -14,6 +14,7 @@ from onefold.core.entry import Change, Reply, Seen, State
 from onefold.core.flow import Call, Flow, Found
 from onefold.core.key import Key
 from onefold.drive import Tap, arun, run
+from onefold.drive.shelter import Shelter
 
 Row = tuple[Any, ...]
 
@@ -59,6 +60,28 @@ class Blocking:
 
     def close(self) -> None:
         self.client.close()
+
+
+class Sheltered(Blocking):
+    """A plan on a blocking client whose driver does not survive an interrupt."""
+
+    def __init__(self, plan: Plan, client: Any) -> None:
+        super().__init__(plan, client)
+        self._shelter = Shelter()
+
+    def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
+        return self._shelter.call(super().get, keys)
+
+    def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        return self._shelter.call(super().swap, changes)
+
+    def scan(
+        self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
+    ) -> tuple[Sequence[Found], str | None]:
+        return self._shelter.call(super().scan, scope, states, due, after, limit)
+
+    def close(self) -> None:
+        self._shelter.call(super().close)
 
 
 class Awaited:

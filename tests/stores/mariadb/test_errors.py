@@ -91,7 +91,7 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(missing):
 
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
 
-    assert done.stdout.startswith(f"Misconfigured the store mariadb needs {missing}"), done.stderr
+    assert done.stdout.startswith(f"NotInstalled the store mariadb needs {missing}"), done.stderr
     assert 'pip install "onefold[mariadb]"' in done.stdout
 
 

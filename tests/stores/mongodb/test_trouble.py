@@ -270,5 +270,5 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it():
     ]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
 
-    assert done.stdout.startswith("Misconfigured the store mongodb needs pymongo, which is not"), done.stderr
+    assert done.stdout.startswith("NotInstalled the store mongodb needs pymongo, which is not"), done.stderr
     assert 'pip install "onefold[mongodb]"' in done.stdout

@@ -103,7 +103,7 @@ def test_a_missing_driver_is_named_with_the_extra_that_brings_it(missing):
 
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
 
-    assert done.stdout.startswith("Misconfigured the store postgresql "), done.stderr
+    assert done.stdout.startswith("NotInstalled the store postgresql "), done.stderr
     assert 'pip install "onefold[postgresql]"' in done.stdout
     assert ("needs psycopg, which is not installed" in done.stdout) == (missing == "psycopg")
 

@@ -5,13 +5,17 @@ They are real processes with real locks; nothing here waits for a length of time
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeVar
+from tempfile import TemporaryFile
+from typing import IO, Any, TypeVar
 
 import apsw
 
@@ -19,6 +23,8 @@ from tests.waiting import PATIENCE
 
 T = TypeVar("T")
 NOBODY = 65534
+STACK = signal.SIGUSR2
+"""A child that gets this signal writes its stack and ends."""
 
 _FORK = get_context("fork")
 
@@ -40,18 +46,34 @@ def in_children(works: Sequence[Callable[[], T]]) -> list[T]:
         _FORK.Process(target=_report, args=(start.wait, work, theirs), daemon=True)
         for work, (_, theirs) in zip(works, pipes, strict=True)
     ]
-    for child in children:
-        child.start()
-    told: list[Any] = [
-        ours.recv() if ours.poll(PATIENCE) else TimeoutError("the child hangs") for ours, _ in pipes
-    ]
-    for child in children:
-        child.kill()  # it has said all that it will say
-        child.join()
+    with TemporaryFile() as stacks:
+        # Before the fork: a child may hang in a hook of the fork, before its first line.
+        faulthandler.register(STACK, file=stacks, chain=True)
+        try:
+            for child in children:
+                child.start()
+            told: list[Any] = [
+                ours.recv() if ours.poll(PATIENCE) else _stack(child, stacks)
+                for child, (ours, _) in zip(children, pipes, strict=True)
+            ]
+        finally:
+            faulthandler.unregister(STACK)
+            for child in filter(lambda child: child.pid, children):
+                child.kill()  # it has said all that it will say
+                child.join()
     for error in told:
         if isinstance(error, BaseException):
             raise error
     return told
+
+
+def _stack(child: BaseProcess, stacks: IO[bytes]) -> TimeoutError:
+    """End a child that hangs, and say where it hung."""
+    assert child.pid is not None
+    os.kill(child.pid, STACK)
+    child.join()
+    stacks.seek(0)
+    return TimeoutError(f"a child hangs:\n{stacks.read().decode()}")
 
 
 def _report(start: Callable[[], Any], work: Callable[[], Any], to: Connection) -> None:

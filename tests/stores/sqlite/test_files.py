@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -12,10 +14,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.errors import Misconfigured, OnefoldError, Unsettled
+from onefold.core.key import Key
+from onefold.ledger import AsyncLedger, Ledger
 from onefold.stores.sqlite import SqliteStore
 from tests.stores.sqlite.ledgers import KEYS, NEW, inserts, is_whole, made, tokens
-from tests.stores.sqlite.neighbours import FORKING, as_nobody
+from tests.stores.sqlite.neighbours import FORKING, as_nobody, in_child
 
 pytestmark = [pytest.mark.store("sqlite"), pytest.mark.filterwarnings(FORKING)]
 
@@ -253,10 +257,7 @@ def test_a_folder_in_which_nothing_may_be_made_is_told(shared_folder):
     shared_folder.chmod(0o555)
     path = shared_folder / "ledger.db"
 
-    assert answer(write, path) == (
-        "Misconfigured",
-        f"{path} cannot be opened: unable to open database file",
-    )
+    assert answer(write, path) == ("Misconfigured", f"{path} cannot be opened: Permission denied")
 
 
 def test_a_folder_that_may_not_be_entered_is_told(shared_folder):
@@ -264,3 +265,123 @@ def test_a_folder_that_may_not_be_entered_is_told(shared_folder):
     shared_folder.chmod(0o000)
 
     assert answer(write, path) == ("Misconfigured", f"{path} cannot be opened: Permission denied")
+
+
+# ----- deleted, replaced, moved
+
+
+def test_a_file_that_was_deleted_under_a_ledger_is_not_written_any_more(tmp_path):
+    path = tmp_path / "ledger.db"
+    charged: list[str] = []
+    first = Ledger(f"sqlite:///{path}")
+    first.call(Key("charges", "A-1"), lambda: charged.append("A-1"))
+    path.unlink()
+    second = Ledger(f"sqlite:///{path}")
+    second.call(Key("charges", "A-2"), lambda: charged.append("A-2"))
+
+    for ask in (
+        lambda: first.call(Key("charges", "A-2"), lambda: charged.append("A-2")),
+        lambda: first.look(Key("charges", "A-1")),
+        lambda: list(first.entries("charges", "done")),
+    ):
+        with pytest.raises(Misconfigured) as raised:
+            ask()
+        assert str(raised.value) == (
+            f"{path} was deleted or replaced while this process had it open; nothing was written: "
+            "stop all processes that use it, put the original file back, then start them again"
+        )
+    assert charged == ["A-1", "A-2"]
+
+
+def test_a_claim_that_was_held_when_the_file_went_is_not_reported_as_settled(tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger = Ledger(f"sqlite:///{path}")
+
+    with pytest.raises(Unsettled):
+        ledger.call(Key("charges", "A-1"), path.unlink)
+
+
+def test_a_file_that_is_put_back_is_used_again(tmp_path):
+    path, away = tmp_path / "ledger.db", tmp_path / "away.db"
+    ledger = Ledger(f"sqlite:///{path}")
+    ledger.call(Key("charges", "A-1"), int)
+    path.rename(away)
+    with pytest.raises(Misconfigured, match="deleted or replaced"):
+        ledger.call(Key("charges", "A-2"), int)
+    away.rename(path)
+
+    assert ledger.call(Key("charges", "A-2"), int).state == "ran"
+
+
+def test_only_the_owner_may_read_a_new_file_and_its_log(tmp_path):
+    store = SqliteStore(tmp_path / "ledger.db")
+    store.swap(inserts([NEW]))
+
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600}
+
+
+def test_where_files_cannot_have_two_names_only_the_owner_may_read_it_too(tmp_path, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    store = SqliteStore(tmp_path / "ledger.db")
+    store.swap(inserts([NEW]))
+
+    assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600
+
+
+# ----- relative paths
+
+
+@pytest.mark.parametrize("door", ["given", "environment", "default"])
+def test_a_relative_path_is_resolved_when_the_ledger_is_created(door, tmp_path, monkeypatch):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("ONEFOLD_STORE", raising=False)
+    if door == "environment":
+        monkeypatch.setenv("ONEFOLD_STORE", "sqlite:///onefold.db")
+    ledgers = [Ledger("sqlite:///onefold.db" if door == "given" else None) for _ in range(2)]
+    awaited = AsyncLedger("sqlite:///onefold.db" if door == "given" else None)
+
+    async def charge() -> int:
+        return 1
+
+    states = [ledgers[0].call(Key("charges", 1), int).state]
+    monkeypatch.chdir(there)
+    states.append(ledgers[1].call(Key("charges", 1), int).state)
+
+    async def main() -> None:
+        states.append((await awaited.call(Key("charges", 1), charge)).state)
+        await awaited.close()
+
+    asyncio.run(main())
+
+    assert states == ["ran", "done", "done"]
+    assert [file.name for file in there.iterdir()] == []
+
+
+def test_a_child_that_changes_its_folder_uses_its_parents_ledger(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "daemon").mkdir()
+    ledger = Ledger("sqlite:///onefold.db")
+
+    def charge() -> str:
+        os.chdir("daemon")
+        return ledger.call(Key("charges", 1), int).state
+
+    assert [ledger.call(Key("charges", 1), int).state, in_child(charge)] == ["ran", "done"]
+
+
+def test_a_relative_path_in_a_deleted_folder_is_refused(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(Misconfigured, match="relative to a working directory that was deleted"):
+        SqliteStore("ledger.db")
+    assert Ledger(f"sqlite:///{tmp_path}/ledger.db").call(Key("charges", 1), int).state == "ran"

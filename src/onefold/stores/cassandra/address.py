@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from onefold.core.errors import Misconfigured
+from onefold.core.redaction import ESCAPED, check_login
 from onefold.core.terms import Seconds, seconds
 
 PORT = 9042
@@ -57,6 +58,7 @@ class Address(NamedTuple):
 
 def address(url: str) -> Address:
     """Read a URL, or say what is wrong with it."""
+    check_login(url, "the store's cassandra:// URL", several=True)
     try:
         split = urlsplit(url)
         given = parse_qsl(split.query, keep_blank_values=True, strict_parsing=bool(split.query))
@@ -82,6 +84,9 @@ def address(url: str) -> Address:
 
 def _host(text: str) -> tuple[str, int]:
     found = _HOST.fullmatch(text)
+    if not found and ":" in text:
+        # Not quoted: it may be a user and a password, without the host that should follow.
+        raise Misconfigured(f"a part of the store's cassandra:// URL is no host: {_SHAPE}, and {ESCAPED}")
     if not found or not 0 < int(found[3] or PORT) < 65_536:
         raise Misconfigured(f"{text!r:.80} in the store's cassandra:// URL is no host: {_SHAPE}")
     return found[1] or found[2], int(found[3] or PORT)

@@ -13,7 +13,7 @@ from onefold.stores.dynamodb.address import address
 from onefold.stores.dynamodb.client import Client
 from onefold.stores.dynamodb.plan import DynamoPlan
 from onefold.stores.dynamodb.schema import commands
-from onefold.stores.shells import Blocking
+from onefold.stores.shells import Blocking, Sheltered
 
 __all__ = ["aconnect", "connect", "ddl"]
 
@@ -21,7 +21,7 @@ __all__ = ["aconnect", "connect", "ddl"]
 def connect(url: str, create: bool = True, clock: Callable[[], float] = time.time) -> Blocking:
     """Open `dynamodb://REGION/TABLE?endpoint=URL`; connects at first use. `clock` is this worker's."""
     found = address(url)
-    return Blocking(DynamoPlan(found.table, found.max_skew), Client(found, create, clock))
+    return Sheltered(DynamoPlan(found.table, found.max_skew), Client(found, create, clock))
 
 
 def aconnect(url: str, create: bool = True, clock: Callable[[], float] = time.time) -> Threaded:

@@ -49,7 +49,7 @@ def address(url: str) -> Address:
         split = urlsplit(url)
     except ValueError:
         raise Misconfigured(f"the store's dynamodb:// URL cannot be read: {_SHAPE}") from None
-    if "@" in split.netloc:
+    if "@" in url:  # also behind a / ? or # that belongs to a password
         raise Misconfigured(
             "the store's dynamodb:// URL has an @: credentials come from AWS_PROFILE, the environment or the "
             "machine's role, never from the URL"

@@ -20,6 +20,7 @@ from botocore.exceptions import (
 )
 
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.core.transport import distrust
 from onefold.stores.dynamodb.requests import Refusal
 
 
@@ -63,8 +64,8 @@ def sorted_out(error: Exception, name: str) -> Refusal | OnefoldError:
     if isinstance(error, ClientError) and not isinstance(error, EventStreamError):
         return _from_server(error, name)
     reason = _words(str(error)) or type(error).__name__
-    if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in reason:
-        return Misconfigured(f"{name} cannot be trusted: {reason}; check the endpoint, or AWS_CA_BUNDLE")
+    if isinstance(error, SSLError) and (wrong := distrust(reason, "name its authority in AWS_CA_BUNDLE")):
+        return Misconfigured(f"{name} {wrong}")
     if isinstance(error, ConnectionError) and not isinstance(error, SSLError):
         return Unreachable(
             f"{name} cannot be reached: {reason}; nothing was asked. Is this its region and endpoint?"

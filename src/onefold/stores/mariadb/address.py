@@ -5,10 +5,12 @@ It reads the URL and connects to nothing. No secret is ever in an error's text.
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from onefold.core.errors import Misconfigured
+from onefold.core.redaction import ESCAPED, check_login
 from onefold.stores.timeouts import timeout
 
 PORT = 3306
@@ -43,6 +45,7 @@ class Address(NamedTuple):
 
 def address(url: str) -> Address:
     """Read `mariadb://[user[:password]@]host[:port]/database[?timeout=…&socket=…&ca=…]`, or mysql://."""
+    check_login(url, "the store's mariadb:// URL")
     try:
         parts = urlsplit(url)
         port, options = parts.port or PORT, dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
@@ -52,8 +55,7 @@ def address(url: str) -> Address:
     if not readable:
         # Not told which part: a password that is not escaped ends up in any of them.
         raise Misconfigured(
-            "the store's mariadb:// URL cannot be read: check host, port and options, "
-            "and write @ : / ? # in a password as %40 %3A %2F %3F %23"
+            f"the store's mariadb:// URL cannot be read: check host, port and options, and {ESCAPED}"
         ) from None
     if strange := next((name for name in options if name not in OPTIONS), None):
         raise Misconfigured(
@@ -72,8 +74,13 @@ def _address(parts: SplitResult, port: int, options: dict[str, str]) -> Address:
     settings |= {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
     where = f"{host}:{port}"
     if "socket" in options:
-        where = settings["unix_socket"] = options["socket"]
+        where = settings["unix_socket"] = os.path.abspath(options["socket"])
     secure = any(name in options for name in FILES)
-    files = tuple(options.get(name) for name in FILES) if secure else ()
+    files = tuple(_placed(options.get(name)) for name in FILES) if secure else ()
     seconds = timeout(options.get("timeout", str(TIMEOUT)))
     return Address(f"mariadb at {where}/{database}", database, settings, seconds, files)
+
+
+def _placed(file: str | None) -> str | None:
+    """Name a file by its whole path: the process may change its folder later."""
+    return file if file in (None, "", SYSTEM) else os.path.abspath(file)

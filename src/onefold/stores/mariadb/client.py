@@ -61,15 +61,18 @@ class Link:
             if not isinstance(error, Unanswered):
                 self.connection.rollback()
         except (pymysql.MySQLError, OSError):
-            self.close()
+            self.close(goodbye=False)
 
     def is_stale(self) -> bool:
         """Say whether the server has closed the connection, or says what nobody asked for."""
         return _can_read(self.connection._sock)
 
-    def close(self) -> None:
-        with suppress(pymysql.MySQLError, OSError):
-            self.connection.close()
+    def close(self, goodbye: bool) -> None:
+        """Close the connection. Without a goodbye, nothing follows a message that may be half sent."""
+        if goodbye:
+            with suppress(pymysql.MySQLError, OSError):
+                self.connection.close()
+        self.connection._force_close()
 
 
 class AsyncLink:
@@ -135,22 +138,27 @@ class Client(OfProcess[Link]):
     """A blocking connection that is there when it is needed; shared by the threads of a process."""
 
     def __init__(self, url: str, create: bool = True) -> None:
-        self._address = address(url)
+        self.address = address(url)
         self._create = create
-        self.name = self._address.name
+        self.name = self.address.name
         super().__init__()
 
     def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Send statements in one round trip; return the rows of each."""
         self._leave_parent()
         with self._lock:
-            link = self._link = self._living() or self._connect()
+            if self._busy:
+                self._drop()  # the last call was interrupted, and so was what follows it
             try:
-                return link.execute_many(statements)
+                self._busy = True
+                replies = (self._living() or self._connect()).execute_many(statements)
             except BaseException as error:
                 if _is_broken(error):
                     self._drop()
+                self._busy = False
                 raise
+            self._busy = False
+            return replies
 
     def close(self) -> None:
         self._leave_parent()
@@ -163,21 +171,23 @@ class Client(OfProcess[Link]):
         return self._link
 
     def _drop(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        # Forgotten only when it is closed: if another exception comes before, the next call closes it.
+        if self._link is not None:
+            self._link.close(goodbye=not self._busy)
+        self._link = None
+        self._busy = False
 
     def _connect(self) -> Link:
-        at = self._address
+        at = self.address
         how = {"ssl": _context(at)} if at.files else {"ssl_disabled": True}
         waiting = {"connect_timeout": at.patience, "read_timeout": at.timeout, "write_timeout": at.timeout}
+        how = {**at.settings, **BEHAVIOUR, **how, **waiting, "database": at.database}
         with connecting(self.name):
-            connection = pymysql.connect(**at.settings, **BEHAVIOUR, **how, **waiting, database=at.database)
-        link = Link(connection, self.name)
+            link = self._link = Link(pymysql.connect(**how), self.name)
         try:
             run(settle_in(self._create, self.name), Clients(link))
         except BaseException:
-            link.close()
+            self._drop()
             raise
         return link
 
@@ -186,22 +196,27 @@ class AsyncClient(OfLoop[AsyncLink]):
     """The same, awaited; belongs to the event loop that first used it, and follows to the next."""
 
     def __init__(self, url: str, create: bool = True) -> None:
-        self._address = address(url)
+        self.address = address(url)
         self._create = create
-        self.name = self._address.name
+        self.name = self.address.name
         super().__init__()
 
     async def execute_many(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Send statements in one round trip; return the rows of each."""
         self._come_home()
         async with self._lock:
-            link = self._link = self._living() or await self._connect()
+            if self._busy:
+                self._drop()
             try:
-                return await link.execute_many(statements)
+                self._busy = True
+                replies = await (self._living() or await self._connect()).execute_many(statements)
             except BaseException as error:
                 if _is_broken(error):
                     self._drop()
+                self._busy = False
                 raise
+            self._busy = False
+            return replies
 
     async def close(self) -> None:
         self._come_home()
@@ -217,22 +232,23 @@ class AsyncClient(OfLoop[AsyncLink]):
         return self._link
 
     def _drop(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        if self._link is not None:
+            self._link.close()
+        self._link = None
+        self._busy = False
 
     async def _connect(self) -> AsyncLink:
-        at = self._address
+        at = self.address
         how = {"ssl": _context(at)} if at.files else {}
         with connecting(self.name):
             # The client's own limit ends when the socket is open, and the server may be silent then.
             async with asyncio.timeout(at.patience):
                 connection = await _dialled(**at.settings, **BEHAVIOUR, **how, db=at.database)
-        link = AsyncLink(connection, self.name, at.timeout)
+        link = self._link = AsyncLink(connection, self.name, at.timeout)
         try:
             await arun(settle_in(self._create, self.name), Clients(link))
         except BaseException:
-            link.close()
+            self._drop()
             raise
         return link
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pymysql
 
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.core.transport import distrust
 
 LOCK_WAIT, DEADLOCK, NO_SAVEPOINT, NO_TLS = 1205, 1213, 1305, 2026
 
@@ -72,8 +73,9 @@ def connecting(name: str) -> Iterator[None]:
         yield
     except (pymysql.MySQLError, OSError) as error:
         number, reason = number_of(error), _reason(error)
-        advice = _TRUST if "CERTIFICATE_VERIFY_FAILED" in reason else _ADVICE.get(number)
-        if advice:
+        if distrusted := distrust(reason, _TRUST):
+            raise Misconfigured(f"{name} {distrusted}") from None
+        if advice := _ADVICE.get(number):
             raise Misconfigured(f"{name} refuses the connection: {reason}; {advice}") from None
         matter = _LATER.get(number, "Is it running, and is this its address?")
         raise Unreachable(f"{name} cannot be reached: {reason}; nothing was asked. {matter}") from None

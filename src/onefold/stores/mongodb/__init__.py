@@ -9,14 +9,14 @@ from __future__ import annotations
 from onefold.stores.mongodb.client import AsyncClient, Client
 from onefold.stores.mongodb.plan import MongoPlan
 from onefold.stores.mongodb.schema import script
-from onefold.stores.shells import Awaited, Blocking
+from onefold.stores.shells import Awaited, Blocking, Sheltered
 
 __all__ = ["aconnect", "connect", "ddl"]
 
 
 def connect(url: str, create: bool = True) -> Blocking:
     """Open `mongodb://user:password@host:port/database`; connects at first use."""
-    return Blocking(MongoPlan(), Client(url, create))
+    return Sheltered(MongoPlan(), Client(url, create))
 
 
 def aconnect(url: str, create: bool = True) -> Awaited:

@@ -6,13 +6,17 @@ repeat a command by itself, or read from a server that may be behind.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from onefold.core.errors import Misconfigured
+from onefold.core.redaction import ESCAPED, check_login
+from onefold.core.transport import Protection
 
 DATABASE = "onefold"
 
@@ -30,6 +34,10 @@ DEFAULTS: dict[str, Any] = {
 }
 """How a client behaves where the URL does not say. Every wait has an end."""
 
+_MEAN_TLS = ("tlscafile", "tlscertificatekeyfile", "tlscrlfile")
+_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCRLFile")
+_TRUST_ANYBODY = ("tlsinsecure", "tlsallowinvalidcertificates", "tlsallowinvalidhostnames")
+
 _LOCAL = ("admin", "config", "local")
 
 
@@ -41,23 +49,46 @@ class Address(NamedTuple):
     database: str
     settings: dict[str, Any]
     """What the client is told beside the URL."""
+    hosts: tuple[str, ...] = ()
+    protection: Protection = "plain"
 
 
 def address(url: str) -> Address:
     """Read `mongodb://[user:password@]host[:port][,host…][/database][?option=…]`, or mongodb+srv://."""
+    check_login(url, "the store's mongodb:// URL")
     if re.search(r"[?&]w=0(&|$)", url, re.IGNORECASE):
         raise Misconfigured("w=0 in the store's mongodb:// URL lets no write be answered: leave it out")
     if url.startswith("mongodb+srv:"):
         # What it stands for is asked of the name service, by the driver, when the store is first used.
         hosts, database, options = _by_service(url)
+        names: tuple[str, ...] = (hosts,)
     else:
         read = _read(url)
         hosts = ",".join(_host(*node) for node in read["nodelist"])
-        database, options = _database(read), {name.lower() for name in read["options"]}
+        names = tuple(str(node[0]) for node in read["nodelist"])
+        database = _database(read)
+        options = {name.lower(): str(value) for name, value in read["options"].items()}
     if database in _LOCAL:
         raise Misconfigured(f"the database {database} is the server's own: name another in the store's URL")
     defaults = {name: value for name, value in DEFAULTS.items() if name.lower() not in options}
-    return Address(url, f"mongodb at {hosts}/{database}", database, FIXED | defaults)
+    defaults |= _placed(options)
+    name, secure = f"mongodb at {hosts}/{database}", url.startswith("mongodb+srv:")
+    return Address(url, name, database, FIXED | defaults, names, _protection(options, secure))
+
+
+def _placed(options: dict[str, str]) -> dict[str, str]:
+    """Name files by their whole paths: the process may change its folder later."""
+    return {name: os.path.abspath(options[name.lower()]) for name in _FILES if name.lower() in options}
+
+
+def _protection(options: dict[str, str], secure: bool) -> Protection:
+    """Say what the driver makes of the options for TLS; an option about it turns it on, and +srv does."""
+    options = {name: value.lower() for name, value in options.items()}
+    said = options.get("tls", options.get("ssl"))
+    secure = any(name in options for name in _MEAN_TLS) if said is None and not secure else said != "false"
+    if not secure:
+        return "plain"
+    return "encrypted" if any(options.get(name) == "true" for name in _TRUST_ANYBODY) else "verified"
 
 
 def _read(url: str) -> dict[str, Any]:
@@ -68,8 +99,7 @@ def _read(url: str) -> dict[str, Any]:
         told = f"has an unknown option {strange[1]}" if strange else "cannot be read"
     # Not told which part: a password that is not escaped ends up in any of them.
     raise Misconfigured(
-        f"the store's mongodb:// URL {told}: check hosts, ports and options, "
-        "and write @ : / ? # in a password as %40 %3A %2F %3F %23"
+        f"the store's mongodb:// URL {told}: check hosts, ports and options, and {ESCAPED}"
     ) from None
 
 
@@ -83,9 +113,9 @@ def _host(host: str, port: int | None) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}" if port else host
 
 
-def _by_service(url: str) -> tuple[str, str, set[str]]:
+def _by_service(url: str) -> tuple[str, str, dict[str, str]]:
     rest = url.partition("://")[2]
     where, _, options = rest.partition("?")
     host, _, path = where.rpartition("@")[2].partition("/")
-    named = {option.partition("=")[0].lower() for option in options.split("&")}
-    return host, path or DATABASE, named
+    pairs = (option.partition("=") for option in options.split("&"))
+    return host, path or DATABASE, {name.lower(): unquote(value) for name, _, value in pairs}

@@ -26,6 +26,7 @@ from pymongo.errors import (
 )
 
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.core.transport import distrust
 from onefold.stores.mongodb.documents import Taken
 
 DUPLICATE = 11000
@@ -90,10 +91,8 @@ def answered(reply: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _ours(error: PyMongoError, name: str) -> OnefoldError:
     reason = _words(error)
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return Misconfigured(
-            f"{name} shows a certificate that is not trusted: name the file of its authority with tlsCAFile="
-        )
+    if distrusted := distrust(str(error), "name the file of its authority with tlsCAFile="):
+        return Misconfigured(f"{name} {distrusted}")
     if isinstance(error, NotPrimaryError | OperationFailure):
         return _refusal(_code(error), reason, name)
     if isinstance(error, ConfigurationError):

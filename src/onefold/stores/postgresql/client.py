@@ -11,6 +11,7 @@ from typing import Any
 
 from psycopg import AsyncCursor, Cursor
 
+from onefold.core.transport import Protection
 from onefold.drive import arun, run
 from onefold.stores.homes import OfLoop, OfProcess
 from onefold.stores.postgresql.errors import asking, connecting, sendable
@@ -23,6 +24,7 @@ from onefold.stores.postgresql.waiting import (
     has_rows,
     named,
     parameters,
+    protected,
 )
 from onefold.stores.shells import Clients, Row
 
@@ -123,35 +125,51 @@ class Client(OfProcess[Link]):
         """Send statements in one round trip and one transaction; return the rows of each."""
         self._leave_parent()
         with self._lock:
-            link = self._link = self._link or self._connect()
+            if self._busy:
+                self._drop()  # the last call was interrupted, and so was what follows it
             try:
-                return link.execute_many(statements)
-            except BaseException as error:
-                self._drop(link, error)
+                self._busy = True
+                replies = (self._link or self._connect()).execute_many(statements)
+            except Exception:
+                self._keep_if_usable()
                 raise
+            except BaseException:
+                self._drop()
+                raise
+            self._busy = False
+            return replies
 
     def close(self) -> None:
         self._leave_parent()
         with self._lock:
-            if self._link is not None:
-                self._link.connection.close()
-            self._link = None
+            self._drop()
 
-    def _drop(self, link: Link, error: BaseException) -> None:
-        """Let go of a connection that is of no more use: broken, or interrupted in the middle of a call."""
-        if link.connection.closed or not isinstance(error, Exception):
-            link.connection.close()
-            self._link = None
+    def protection(self) -> tuple[str, Protection] | None:
+        """Say to which host the connection leads and how it is protected; None while there is none."""
+        with self._lock:
+            return protected(self._link.connection) if self._link is not None else None
+
+    def _keep_if_usable(self) -> None:
+        """Keep the connection after an error of the server's, and drop a broken one."""
+        if self._link is None or self._link.connection.closed:
+            self._drop()
+        self._busy = False
+
+    def _drop(self) -> None:
+        # Forgotten only when it is closed: if another exception comes before, the next call closes it.
+        if self._link is not None:
+            self._link.connection.close()
+        self._link = None
+        self._busy = False
 
     def _connect(self) -> Link:
         with connecting(self.name):
-            connection = Connection.connect(**self._parameters)
-        connection.patience = self._patience
-        link = Link(connection, self.name)
+            link = self._link = Link(Connection.connect(**self._parameters), self.name)
         try:
+            link.connection.patience = self._patience
             run(settle_in(self._create, self.name), Clients(link))
         except BaseException:
-            connection.close()
+            self._drop()
             raise
         return link
 
@@ -170,35 +188,45 @@ class AsyncClient(OfLoop[AsyncLink]):
         """Send statements in one round trip and one transaction; return the rows of each."""
         self._come_home()
         async with self._lock:
-            link = self._link = self._link or await self._connect()
+            if self._busy:
+                await self._drop()
             try:
-                return await link.execute_many(statements)
-            except BaseException as error:
-                await self._drop(link, error)
+                self._busy = True
+                replies = await (self._link or await self._connect()).execute_many(statements)
+            except Exception:
+                await self._keep_if_usable()
                 raise
+            except BaseException:
+                await self._drop()
+                raise
+            self._busy = False
+            return replies
 
     async def close(self) -> None:
         self._come_home()
-        if self._link is not None:
-            await self._link.connection.close()
-        self._link = None
+        await self._drop()
 
     def _abandon(self, link: AsyncLink) -> None:
         link.connection.pgconn.finish()  # says no farewell, so that nothing is awaited
 
-    async def _drop(self, link: AsyncLink, error: BaseException) -> None:
-        if link.connection.closed or not isinstance(error, Exception):
-            await link.connection.close()
-            self._link = None
+    async def _keep_if_usable(self) -> None:
+        if self._link is None or self._link.connection.closed:
+            await self._drop()
+        self._busy = False
+
+    async def _drop(self) -> None:
+        if self._link is not None:
+            await self._link.connection.close()
+        self._link = None
+        self._busy = False
 
     async def _connect(self) -> AsyncLink:
         with connecting(self.name):
-            connection = await AsyncConnection.connect(**self._parameters)
-        connection.patience = self._patience
-        link = AsyncLink(connection, self.name)
+            link = self._link = AsyncLink(await AsyncConnection.connect(**self._parameters), self.name)
         try:
+            link.connection.patience = self._patience
             await arun(settle_in(self._create, self.name), Clients(link))
         except BaseException:
-            await connection.close()
+            await self._drop()
             raise
         return link

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import psycopg
 
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.core.transport import distrust
 from onefold.stores.postgresql.plan import Statement
 
 _ADVICE = {
@@ -43,6 +44,8 @@ _WHILE_CONNECTING = (
 )
 """Refusals of a connection have no SQLSTATE; words in them tell the most common ones."""
 
+_TRUST = "name the file of its authority with sslrootcert=, as in postgresql://host/db?sslrootcert=ca.pem"
+
 _GONE = ("08", "57P")
 """SQLSTATE of a connection that ended: what was asked may have been done."""
 
@@ -54,6 +57,8 @@ def connecting(name: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         reason = _words(str(error).rpartition("FATAL:")[2])
+        if distrusted := distrust(str(error), _TRUST):
+            raise Misconfigured(f"{name} {distrusted}") from None
         for words, state in _WHILE_CONNECTING:
             if words.search(reason):
                 raise Misconfigured(f"{name} refuses the connection: {reason}; {_ADVICE[state]}") from None

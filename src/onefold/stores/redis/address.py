@@ -5,11 +5,13 @@ It reads the URL and connects to nothing. No option can make a client repeat a c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from onefold.core.errors import Misconfigured
+from onefold.core.redaction import ESCAPED, check_login
 from onefold.stores.timeouts import timeout
 
 PREFIX = "onefold"
@@ -25,6 +27,9 @@ _SECURE = {
     "key": "ssl_keyfile",
 }
 """Options of rediss:// that name files, and what the client calls them."""
+
+VERIFIED: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
+"""Told to every client for TLS: redis-py before 6 checks no host names by itself."""
 
 
 class Address(NamedTuple):
@@ -42,12 +47,13 @@ def address(url: str) -> Address:
 
     valkey:// and valkeys:// say the same.
     """
+    check_login(url, "the store's redis:// URL", several=True)
     try:
         parts = urlsplit(url)
         port, options = parts.port or PORT, parse_qsl(parts.query, strict_parsing=bool(parts.query))
     except ValueError:
         raise Misconfigured(
-            "the store's redis:// URL cannot be read: check its host, port and options"
+            f"the store's redis:// URL cannot be read: check its host, port and options, and {ESCAPED}"
         ) from None
     host, database = parts.hostname or "localhost", _database(parts)
     secure = parts.scheme in ("rediss", "valkeys")
@@ -56,6 +62,8 @@ def address(url: str) -> Address:
         settings["username"] = unquote(parts.username)
     if parts.password:
         settings["password"] = unquote(parts.password)
+    if secure:
+        settings |= VERIFIED
     told = _told(options, secure)
     seconds = told.pop("timeout", TIMEOUT)
     settings |= {"socket_timeout": seconds, "socket_connect_timeout": seconds / 2}
@@ -75,7 +83,7 @@ def _database(parts: SplitResult) -> int:
 def _told(options: list[tuple[str, str]], secure: bool) -> dict[str, Any]:
     known: dict[str, Callable[[str], Any]] = {"prefix": _prefix, "timeout": timeout}
     if secure:
-        known |= dict.fromkeys(_SECURE, str)
+        known |= dict.fromkeys(_SECURE, os.path.abspath)  # the process may change its folder later
     if strange := next((name for name, _ in options if name not in known), None):
         raise Misconfigured(
             f"the store's redis:// URL has an option {strange!r:.40}; known are {', '.join(known)}"

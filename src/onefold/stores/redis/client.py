@@ -115,12 +115,16 @@ class Client(OfProcess[Link]):
         """Send commands in one round trip; return the reply to each."""
         self._leave_parent()
         with self._lock:
-            link = self._link = self._living() or self._connect()
+            if self._busy:
+                self._drop()  # the last call was interrupted, and so was what follows it
             try:
-                return link.execute_many(commands)
+                self._busy = True
+                replies = (self._living() or self._connect()).execute_many(commands)
             except BaseException:
                 self._drop()
                 raise
+            self._busy = False
+            return replies
 
     def close(self) -> None:
         self._leave_parent()
@@ -133,20 +137,22 @@ class Client(OfProcess[Link]):
         return self._link
 
     def _drop(self) -> None:
-        # Also after an error that left it intact: an address may stand for another server by now.
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        # Also after an error that left it intact: an address may stand for another server by now. Forgotten
+        # only when it is closed: if another exception comes before, the next call closes it.
+        if self._link is not None:
+            self._link.close()
+        self._link = None
+        self._busy = False
 
     def _connect(self) -> Link:
         kind = redis.SSLConnection if self.address.secure else redis.Connection
-        link = Link(kind(**self.address.settings, **BEHAVIOUR), self.name)
+        link = self._link = Link(kind(**self.address.settings, **BEHAVIOUR), self.name)
         try:
             with unreached(self.name):
                 link.connection.connect()
                 run(prepare(self._create, self.address), Clients(link))
         except BaseException:
-            link.close()
+            self._drop()
             raise
         return link
 
@@ -164,12 +170,16 @@ class AsyncClient(OfLoop[AsyncLink]):
         """Send commands in one round trip; return the reply to each."""
         self._come_home()
         async with self._lock:
-            link = self._link = await self._living() or await self._connect()
+            if self._busy:
+                await self._drop()
             try:
-                return await link.execute_many(commands)
+                self._busy = True
+                replies = await (await self._living() or await self._connect()).execute_many(commands)
             except BaseException:
                 await self._drop()
                 raise
+            self._busy = False
+            return replies
 
     async def close(self) -> None:
         self._come_home()
@@ -182,19 +192,20 @@ class AsyncClient(OfLoop[AsyncLink]):
         return self._link
 
     async def _drop(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            await link.close()
+        if self._link is not None:
+            await self._link.close()
+        self._link = None
+        self._busy = False
 
     async def _connect(self) -> AsyncLink:
         kind = redis.asyncio.SSLConnection if self.address.secure else redis.asyncio.Connection
-        link = AsyncLink(kind(**self.address.settings, **BEHAVIOUR), self.name)
+        link = self._link = AsyncLink(kind(**self.address.settings, **BEHAVIOUR), self.name)
         try:
             with unreached(self.name):
                 await link.connection.connect()
                 await arun(prepare(self._create, self.address), Clients(link))
         except BaseException:
-            await link.close()
+            await self._drop()
             raise
         return link
 

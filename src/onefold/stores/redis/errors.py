@@ -25,6 +25,7 @@ from redis.exceptions import (
 )
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
+from onefold.core.transport import distrust
 
 CLUSTER = "is a node of a cluster, which Onefold cannot use yet: use a single server"
 
@@ -76,8 +77,8 @@ def unreached(name: str) -> Iterator[None]:
     except (AuthenticationError, BusyLoadingError, ResponseError) as error:
         raise _refusal(error, name) from None
     except (RedisError, OSError) as error:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise Misconfigured(f"{name} shows a certificate that is not trusted: {_TRUST}") from None
+        if distrusted := distrust(str(error), _TRUST):
+            raise Misconfigured(f"{name} {distrusted}") from None
         raise Unreachable(f"{name} cannot be reached: {_reason(error)}; nothing was asked") from None
 
 

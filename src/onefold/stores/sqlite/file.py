@@ -1,13 +1,12 @@
 """Entries in an SQLite file of Onefold's own, through the SQLite that `apsw` carries.
 
-One connection per process, opened at first use and anew after a fork; several processes may share the
+One connection per process, opened at first use and closed before a fork; several processes may share the
 file. It must not open a file that another copy of SQLite in this process has open.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,7 +19,10 @@ from onefold.core.entry import UNKNOWN, Change, Reply, Seen, State
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
+from onefold.core.ports import Clock
+from onefold.drive.guard import Guard
 from onefold.drive.process import PROCESS
+from onefold.drive.waiting import WallClock
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.plan import Row
@@ -31,16 +33,42 @@ T = TypeVar("T")
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process's write before giving up."""
 
+LOCK_PAUSE = 0.001
+"""Seconds between two tries to get a lock that another process has."""
 
 CACHE = 16 * 1024
 """KiB of pages that a connection may keep, so that a large ledger seldom reads its index again."""
 
 
+class Patience:
+    """Waits for a lock of another process, for a bounded time.
+
+    SQLite's own handler pauses for up to 100 ms between two tries. If another process writes all the time,
+    the file is free only for a moment between two of its writes, and long pauses miss it again and again.
+    """
+
+    def __init__(self, seconds: float, clock: Clock | None = None) -> None:
+        self._seconds = seconds
+        self._clock = clock or WallClock()
+        self._until = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        """Pause, and let SQLite try again; False when the time is over. Each lock counts its tries from 0."""
+        now = self._clock.monotonic()
+        if tries == 0:
+            self._until = now + self._seconds
+        if now >= self._until:
+            return False
+        self._clock.sleep(LOCK_PAUSE)
+        return True
+
+
 class Apsw:
     """An `apsw` connection."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, identity: Identity | None = None) -> None:
         self.connection = connection
+        self.identity = identity
         self._changes = connection.changes
         self._execute = self.do = connection.cursor().execute
 
@@ -53,7 +81,10 @@ class Apsw:
 
 
 class SqliteStore:
-    """A ledger in one file. Opens it at first use, and anew after a fork."""
+    """A ledger in one file. Opens it at first use, and anew after a fork.
+
+    A relative path is resolved here, because a process may change its working directory later.
+    """
 
     def __init__(
         self,
@@ -68,7 +99,7 @@ class SqliteStore:
             raise Misconfigured(f"synchronous is {synchronous!r}: write full (the default) or normal")
         if str(path) in ("", ":memory:") or "\0" in str(path):
             raise Misconfigured(f"{str(path)!r} names no file; a ledger in memory is memory:")
-        self.path = Path(path)
+        self.path = _absolute(Path(path))
         self._create = create
         self._synchronous = synchronous
         self._clock = clock
@@ -77,7 +108,7 @@ class SqliteStore:
 
     def _forget(self) -> None:
         self._process = PROCESS.number
-        self._lock = threading.Lock()
+        self._guard = Guard(rest=self._close)
         self._client: Apsw | None = None
 
     def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
@@ -87,16 +118,22 @@ class SqliteStore:
         return self._on_file(self._swap, changes)
 
     def _get(self, client: Apsw, keys: Sequence[Key]) -> Sequence[Seen]:
+        self._check_identity(client)
         return plan.get(client, keys, self._clock())
 
     def _swap(self, client: Apsw, changes: Sequence[Change]) -> Sequence[Reply]:
         client.do("BEGIN IMMEDIATE")
-        try:
-            replies = plan.swap(client, changes, self._clock())
-        except BaseException:
-            _roll_back(client)
-            raise
+        self._check_identity(client)  # after the lock was waited for: as late as possible
+        replies = plan.swap(client, changes, self._clock())
         return replies if self._commit(client) else [UNKNOWN] * len(changes)
+
+    def _check_identity(self, client: Apsw) -> None:
+        """Refuse to work in a file that is not at its path any more: others would start a second ledger."""
+        if _identity(self.path) != client.identity:
+            raise Misconfigured(
+                f"{self.path} was deleted or replaced while this process had it open; nothing was written: "
+                "stop all processes that use it, put the original file back, then start them again"
+            )
 
     def _commit(self, client: Apsw) -> bool:
         """Commit; False if nobody can tell whether it did."""
@@ -106,15 +143,13 @@ class SqliteStore:
             # A failed sync must not be repeated as if it could succeed: what the disk has is unknown.
             self._drop(client)
             return False
-        except apsw.Error:
-            _roll_back(client)
-            raise
         return True
 
     def scan(
         self, scope: str | None, states: Sequence[State], due: bool, after: str | None, limit: int
     ) -> tuple[Sequence[Found], str | None]:
         def page(client: Apsw, now: float) -> tuple[Sequence[Found], str | None]:
+            self._check_identity(client)
             return plan.scan(client, scope, states, now if due else float("inf"), after, limit, now)
 
         return self._on_file(page, self._clock())
@@ -122,29 +157,43 @@ class SqliteStore:
     def close(self) -> None:
         if self._process != PROCESS.number:
             self._leave_parent()
-        with self._lock:
-            if self._client is not None:
-                self._client.connection.close()
-            self._client = None
+        with self._guard:
+            self._close()
+
+    def _close(self) -> None:
+        """Close the connection. A fork does so first: SQLite's own locks must not be carried into a child."""
+        if self._client is not None:
+            self._client.connection.close()
+        self._client = None
 
     def query(self, sql: str) -> list[Row]:
         """Read something about the file itself, for `doctor`."""
         return self._on_file(Apsw.rows, sql)
 
     def _on_file(self, work: Callable[[Apsw, A], T], asked: A) -> T:
-        """Do work on the connection, one thread at a time; SQLite's errors become ours."""
+        """Do work on the connection, one thread at a time; SQLite's errors become ours.
+
+        A transaction that the work did not end, by an error or an interrupt, is rolled back here, or else by
+        the next call: a second interrupt may strike before the rollback.
+        """
         if self._process != PROCESS.number:
             self._leave_parent()
-        with self._lock:
+        with self._guard:
             try:
-                if self._client is None:
-                    self._client = self._open()
-                return work(self._client, asked)
+                self._end_transaction()
+                return work(self._client or self._open(), asked)
             except apsw.Error as error:
                 raise _ours(error, str(self.path), self._lock_timeout) from error
+            finally:
+                self._end_transaction()
+
+    def _end_transaction(self) -> None:
+        client = self._client
+        if client is not None and client.connection.in_transaction:
+            _roll_back(client)
 
     def _leave_parent(self) -> None:
-        """After a fork, let the parent's connection and lock be, whatever state they were in."""
+        """After a fork, do not touch the parent's connection and guard, if it could not close them first."""
         _INHERITED.append(self._client)
         self._forget()
 
@@ -156,11 +205,12 @@ class SqliteStore:
     def _open(self) -> Apsw:
         try:
             _check_file(self.path, self._create, self._lock_timeout)
+            if self._create and not self.path.exists():
+                self._found()
         except OSError as error:
             raise Misconfigured(f"{self.path} cannot be opened: {error.strerror}") from error
-        if self._create and not self.path.exists():
-            self._found()
-        return self._connect(self.path)
+        self._client = self._connect(self.path)
+        return self._client
 
     def _found(self) -> None:
         """Make the file under another name and give it its own when it is whole.
@@ -169,10 +219,9 @@ class SqliteStore:
         """
         draft = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
         try:
+            _make_private(draft)
             self._connect(draft).connection.close()
-            # Another may have been first; and where files cannot have two names, it is made in its place.
-            with suppress(OSError):
-                os.link(draft, self.path)
+            _give_name(draft, self.path)
         finally:
             for ending in ("", "-wal", "-shm"):
                 Path(f"{draft}{ending}").unlink(missing_ok=True)
@@ -181,13 +230,13 @@ class SqliteStore:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if self._create else 0)
         connection = apsw.Connection(str(path), flags=flags)
         try:
-            connection.set_busy_timeout(int(self._lock_timeout * 1000))
+            connection.set_busy_handler(Patience(self._lock_timeout))
             if self._create:
                 # Lasts in the file: whoever only looks must not change it for its owner.
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute(f"PRAGMA cache_size = {-CACHE}")  # negative: in KiB instead of pages
-            client = Apsw(connection)
+            client = Apsw(connection, _identity(path))
             self._migrate(client)
         except BaseException:
             connection.close()
@@ -211,8 +260,43 @@ class SqliteStore:
         client.connection.execute("COMMIT")
 
 
+Identity = tuple[int, int]
+"""The device and the inode of a file."""
+
 _INHERITED: list[object] = []
 """Connections that came with a fork: closing one here could checkpoint under its owner, so they are kept."""
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _make_private(path: Path) -> None:
+    # Entries hold receipts, which are not for other users. SQLite gives its log the mode of the file.
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _give_name(draft: Path, path: Path) -> None:
+    """Give a whole file its name, unless another process was first."""
+    try:
+        os.link(draft, path)
+    except OSError:
+        # Where files cannot have two names, the file is made in its place.
+        with suppress(FileExistsError):
+            _make_private(path)
+
+
+def _absolute(path: Path) -> Path:
+    try:
+        return path.absolute()
+    except FileNotFoundError:
+        raise Misconfigured(
+            f"{path} is relative to a working directory that was deleted: give an absolute path"
+        ) from None
 
 
 def _roll_back(client: Apsw) -> None:
