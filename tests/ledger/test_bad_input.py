@@ -68,6 +68,8 @@ def test_a_key_twice_in_one_batch_is_refused_and_nothing_is_claimed(door):
         ({"wait": -1}, "wait is -1"),
         ({"wait": True}, "wait is True"),
         ({"wait": float("nan")}, "wait is nan"),
+        ({"wait": float("inf")}, "wait is inf"),
+        ({"wait": "soon"}, "wait is 'soon': write a number of seconds or text like \"5s\""),
         ({"terms": 60}, "terms is 60"),
         ({"window": 0}, "window is 0"),
         ({"at": datetime(2026, 1, 1)}, "without a time zone"),  # noqa: DTZ001
@@ -108,6 +110,19 @@ def test_other_content_under_a_known_key_is_a_mismatch(door):
         door.call(KEY, lambda: 6, content={"cents": 2, "to": "bank"})
 
     assert stored(door.store, KEY) == before
+
+
+def test_other_content_under_a_key_that_expired_is_no_mismatch_though_nobody_purged_it(door, time):
+    terms = Terms(keep="8d")
+    door.call(KEY, lambda: 5, content="old", terms=terms)
+    time.now += 8 * 86400 - 1
+    with pytest.raises(Mismatch):
+        door.call(KEY, lambda: 6, content="new", terms=terms)
+    time.now += 1
+
+    assert door.call(KEY, lambda: 6, content="new", terms=terms)[:2] == ("ran", 6)
+    with pytest.raises(Mismatch):
+        door.call(KEY, lambda: 7, content="old", terms=terms)
 
 
 def test_a_record_older_than_keep_is_parked_beyond_memory_not_run(door):

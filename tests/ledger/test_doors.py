@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from onefold.core.operate import page, retry
 from onefold.drive import Inline, Ports, run
 from onefold.ledger import AsyncClaim, Claim
 from onefold.stores.memory import MemoryStore
-from tests.ledger.doors import stored
+from tests.ledger.doors import Instant, stored
 
 
 @dataclass
@@ -113,8 +114,9 @@ def test_an_annotation_that_json_cannot_be_read_as_is_said_so():
     def unreadable() -> int | Key:
         return 1
 
-    ledger.call(Key("unreadable", 1), unreadable)
-    with pytest.raises(NoReceipt, match="does not fit the return type"):
+    with pytest.warns(RuntimeWarning, match="cannot be read back as the return type"):
+        ledger.call(Key("unreadable", 1), unreadable)
+    with pytest.raises(NoReceipt, match="could not be stored"):
         ledger.call(Key("unreadable", 1), unreadable)
 
 
@@ -147,6 +149,33 @@ def test_protect_raises_busy_and_parked():
 
     assert 0 < busy.value.wait <= 60
     holder.release()
+
+
+@pytest.mark.parametrize(("wait", "seconds"), [("5s", 5), (timedelta(minutes=1), 60), (0.5, 0.5), ("0s", 0)])
+def test_wait_is_written_like_every_other_duration(wait, seconds):
+    store = MemoryStore()
+    held = Ledger(store).claim(Key("p", 1))
+    ledger = Ledger(store)
+    ledger.clock = clock = Instant()
+
+    assert ledger.call(Key("p", 1), lambda: 5, wait=wait).state == "busy"
+    assert clock.now == pytest.approx(seconds, abs=0.1)
+    held.release()
+
+
+def test_a_protected_async_function_is_one_for_type_checkers_too():
+    ledger = AsyncLedger("memory:")
+
+    @ledger.protect("charges", key=lambda order: order)
+    async def charge(order: str) -> str:
+        return f"receipt of {order}"
+
+    async def main() -> str:
+        task: asyncio.Task[str] = asyncio.create_task(charge("A-17"))  # mypy checks this file
+        return await task
+
+    made: Coroutine[Any, Any, str] = charge("A-17")
+    assert asyncio.run(made) == asyncio.run(main()) == "receipt of A-17"
 
 
 def test_probe_and_content_of_a_protected_function_get_its_arguments():
@@ -200,7 +229,7 @@ def test_the_other_colour_is_refused_at_decoration():
         Ledger("memory:").protect("x", key=lambda: 1)(awaited)
     with pytest.raises(TypeError, match="with an AsyncLedger"):
         Ledger("memory:").call(Key("x", 1), awaited)
-    with pytest.raises(TypeError, match="with an AsyncLedger"):
+    with pytest.raises(TypeError, match="neither Ledger nor AsyncLedger protects a generator"):
         Ledger("memory:").protect("x", key=lambda: 1)(async_generator)
     with pytest.raises(TypeError, match="generator"):
         Ledger("memory:").protect("x", key=lambda: 1)(generator)

@@ -9,11 +9,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from onefold import AsyncLedger, Key, Ledger, Terms, current_claim
 from onefold.core.errors import LostClaim
-from onefold.drive import Inline
+from onefold.drive import Inline, Threaded
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
 from tests.ledger.doors import Losing, Time, stored
@@ -63,6 +65,30 @@ def test_heartbeats_keep_a_long_async_effect_alive():
         return str(outcome.receipt)
 
     assert asyncio.run(main()) == "busy"
+
+
+def test_heartbeats_do_not_wait_for_the_threads_that_effects_use_up():
+    clock = Time()
+    store = MemoryStore(clock)
+    gate = threading.Event()
+
+    async def main() -> str:
+        ledger = AsyncLedger(Threaded(store))
+
+        async def effect() -> str:
+            limiter = anyio.to_thread.current_default_thread_limiter()
+            async with anyio.create_task_group() as group:
+                for _ in range(int(limiter.total_tokens)):
+                    group.start_soon(anyio.to_thread.run_sync, gate.wait, 60)
+                await until(lambda: limiter.available_tokens == 0)
+                before = stored(store, KEY).version
+                await until(renewed(store, before))
+                gate.set()
+            return "alive"
+
+        return (await ledger.call(KEY, effect, terms=SHORT)).state
+
+    assert asyncio.run(main()) == "ran"
 
 
 def test_many_claims_share_one_heartbeat():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import partial, wraps
 from secrets import token_hex
 from types import TracebackType
@@ -20,6 +20,7 @@ from onefold.core.key import Key
 from onefold.core.operate import look, page, resolve
 from onefold.core.ports import AsyncClock, AsyncStore, Joined
 from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
+from onefold.core.sightings import Sightings
 from onefold.drive import (
     GRACE,
     AsyncHeart,
@@ -32,14 +33,20 @@ from onefold.drive import (
     aend_one,
     arun,
 )
+from onefold.drive.functions import kind, name_of
 from onefold.ledger.holding import (
     PROBES,
     Holding,
     Outcome,
+    awaitable,
     bidder,
     ended,
+    held_here,
     in_doubt,
+    is_inside,
     mark_name,
+    must_be_finished,
+    no_generator,
     only_plain,
     outcome,
     probe_answer,
@@ -47,10 +54,10 @@ from onefold.ledger.holding import (
     resolved,
     returned,
 )
-from onefold.ledger.receipts import encode, return_type
+from onefold.ledger.loops import Homes
+from onefold.ledger.receipts import encode, return_type, warn_unkept
 from onefold.ledger.ways import How, Way, way
-from onefold.stores import aconnect, join
-from onefold.stores.locate import announce, locate
+from onefold.stores import join
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,20 +67,31 @@ T = TypeVar("T")
 class AsyncClaim(Holding):
     """A claim of an `AsyncLedger`: the same, awaited."""
 
-    __slots__ = ()
+    __slots__ = ("_heart",)
     _ledger: AsyncLedger
 
+    def __init__(self, ledger: AsyncLedger, bid: Bid, way: Way, answer: Answer, heart: AsyncHeart) -> None:
+        self._heart = heart
+        """Of the event loop on which it was claimed; it may be settled on another."""
+        super().__init__(ledger, bid, way, answer)
+
     async def settle(self, receipt: Any = None) -> None:
-        """Say that it happened, and keep the receipt."""
-        await self._ledger._finish(self, returned(self.key, receipt), receipt)
+        """Say that it happened, and keep the receipt if it is made of plain JSON values."""
+        await self._settle(receipt, Any)
+
+    async def _settle(self, receipt: Any, returns: Any) -> None:
+        ending, unkept = returned(self.key, receipt, returns)
+        await self._ledger._finish(self, ending, receipt)
+        if unkept:
+            warn_unkept(self.key, unkept)
 
     async def release(self, reason: str = "") -> None:
         """Give the key back: nothing happened, anybody may try at once."""
-        await self._ledger._finish(self, Ending("refused", at_once=True), None)
+        await self._ledger._finish(self, self.given_back(reason), None)
 
     async def park(self, reason: str = "") -> None:
         """Set the key aside for a person to decide."""
-        await self._ledger._finish(self, Ending("parked"), None)
+        await self._ledger._finish(self, self.set_aside(reason), None)
 
     async def __aenter__(self) -> AsyncClaim:
         self.make_current()
@@ -82,18 +100,21 @@ class AsyncClaim(Holding):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.make_past()
-        if self.finished:
-            return
-        if error is None:
-            await self.settle()
-        else:
-            await self._ledger._fail(self, error)
+        try:
+            if self.finished:
+                return
+            if error is None:
+                await self.settle()
+            else:
+                await self._ledger._fail(self, error)
+        finally:
+            self.make_past()
 
     def __del__(self) -> None:
-        # A claim that was forgotten must not be kept alive for ever; it ends with its lease.
-        if not self.finished and self.pulse is not None:
-            self._ledger._heart.drop(self.pulse)
+        # A claim that was forgotten must not be kept alive for ever; it ends with its lease. Nor one that
+        # an interrupt struck after it was marked as finished.
+        if self.pulse is not None:
+            self._heart.drop(self.pulse)
 
 
 class Claiming:
@@ -118,7 +139,7 @@ class Claiming:
 
 
 class AsyncLedger:
-    """Remembers what was done under which key, in any store. Belongs to one event loop at a time."""
+    """Remembers what was done under which key, in any store. Several event loops may share it."""
 
     tap: Tap | None = None
     """Called with every call on the store; set it before first use."""
@@ -127,11 +148,8 @@ class AsyncLedger:
     """How this ledger waits and measures its own leases; a test may set another before first use."""
 
     def __init__(self, store: str | AsyncStore | None = None, *, create: bool = True) -> None:
-        self._store = store
-        self._create = create
         self._joined: Joined | None = None
-        self._ports: AsyncPorts | None = None
-        self._heart = AsyncHeart(self._open)
+        self._homes = Homes(store, create, self._wrap)
 
     @classmethod
     def on(cls, connection: object) -> AsyncLedger:
@@ -145,7 +163,7 @@ class AsyncLedger:
 
     def protect(
         self, scope: str, *, key: Callable[..., Any], **how: Unpack[How]
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """Make an async function run once per key; later calls return its receipt.
 
         `key` gets the call's arguments and gives a part or a tuple of parts; `content` and `probe`, if
@@ -153,7 +171,7 @@ class AsyncLedger:
         """
         checked = way(how, self._joined is not None)
 
-        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
             _must_be_async(function)
             bids, returns = bidder(function, scope, key, checked), return_type(function)
 
@@ -170,6 +188,7 @@ class AsyncLedger:
 
     async def call(self, key: Key, fn: Callable[[], Awaitable[Any]], **how: Unpack[How]) -> Outcome:
         """Run an async function once for a key, and say what came of it. What it raises is raised."""
+        no_generator(fn, kind(fn))
         checked = way(how, self._joined is not None)
         return await self._call(checked.bid(key, checked.content), checked, fn)
 
@@ -177,23 +196,26 @@ class AsyncLedger:
         self, bid: Bid, way: Way, fn: Callable[[], Awaitable[Any]], returns: Any = None
     ) -> Outcome:
         answer = await self._acquire(bid, way)
+        if returns is None:
+            returns = return_type(fn)
         if answer.state != "won":
-            return outcome(bid.key, answer, return_type(fn) if returns is None else returns)
+            return outcome(bid.key, answer, returns)
         claim = self._claimed(bid, way, answer)
         async with claim:
             value = await self._cancelled_if_lost(claim, fn)
-            await claim.settle(value)
+            must_be_finished(bid.key, fn, value, "await it inside the function")
+            await claim._settle(value, returns)
         return Outcome("ran", value, claim.entry)
 
     async def _cancelled_if_lost(self, claim: AsyncClaim, fn: Callable[[], Awaitable[Any]]) -> Any:
         """Run an effect; stop it when its lease is gone, unless it is one-shot and must run to its end."""
         pulse = claim.pulse
         if pulse is None:
-            return await fn()
+            return await awaitable(claim.key, fn)
         with anyio.CancelScope() as scope:
             pulse.tell = scope.cancel
             try:
-                return await fn()
+                return await awaitable(claim.key, fn)
             finally:
                 pulse.tell = None
         raise LostClaim(claim.key)
@@ -217,19 +239,26 @@ class AsyncLedger:
         only_plain(checked)
         bids = checked.bids(keys)
         answers = await self._run(claim(bids))
-        claims = [AsyncClaim(self, bid, checked, answer) for bid, answer in zip(bids, answers, strict=True)]
+        heart = self._homes.here().heart
+        claims = [
+            AsyncClaim(self, bid, checked, answer, heart) for bid, answer in zip(bids, answers, strict=True)
+        ]
         if self._joined is None:
-            self._heart.add(*[claim.pulse for claim in claims if claim.pulse is not None])
+            heart.add(*[claim.pulse for claim in claims if claim.pulse is not None])
         return claims
 
     async def settle_many(self, done: Sequence[tuple[AsyncClaim, Any]]) -> list[AsyncClaim]:
         """Settle many claims in one round trip; return those that were lost."""
         endings = [returned(claim.key, receipt) for claim, receipt in done]
-        return await self._finish_many([claim for claim, _ in done], endings)
+        lost = await self._finish_many([claim for claim, _ in done], [ending for ending, _ in endings])
+        for (settled, _), (_, unkept) in zip(done, endings, strict=True):
+            if unkept:
+                warn_unkept(settled.key, unkept)
+        return lost
 
     async def release_many(self, claims: Sequence[AsyncClaim], reason: str = "") -> list[AsyncClaim]:
         """Give many keys back in one round trip; return those that were lost."""
-        return await self._finish_many(claims, [Ending("refused", at_once=True)] * len(claims))
+        return await self._finish_many(claims, [one.given_back(reason) for one in claims])
 
     # ----- looking and deciding
 
@@ -255,32 +284,24 @@ class AsyncLedger:
         resolved(key, await self._run(resolve(key, happened, body, by, token_hex(16))))
 
     async def close(self) -> None:
-        """Let go of the store; a ledger may be used again afterwards."""
-        if self._ports is not None:
-            await self._ports.store.close()
+        """Let go of what this event loop opened; a ledger may be used again afterwards.
+
+        A loop that uses the ledger closes it itself. What loops share is closed by the last of them.
+        """
+        for store in self._homes.to_close():
+            await store.close()
 
     # ----- driving
 
-    def _open(self) -> AsyncPorts:
-        if self._ports is None:
-            self._ports = self._connect()
-        return self._ports
-
-    def _connect(self) -> AsyncPorts:
-        if self._joined is not None:
-            return AsyncPorts(Inline(self._joined), clock=self.clock, tap=self.tap)
-        if self._store is not None and not isinstance(self._store, str):
-            return AsyncPorts(AsyncMerged(self._store, self.clock), clock=self.clock, tap=self.tap)
-        located = locate(self._store)
-        if self._create:
-            announce(located)
-        return AsyncPorts(
-            AsyncMerged(aconnect(located.url, self._create), self.clock), clock=self.clock, tap=self.tap
-        )
+    def _wrap(self, store: AsyncStore, sightings: Sightings) -> AsyncPorts:
+        """Put the queue of group commit in front of a store; a transaction of the caller's needs none."""
+        if self._joined is None:
+            store = AsyncMerged(store, self.clock, sightings)
+        return AsyncPorts(store, clock=self.clock, tap=self.tap)
 
     async def _run(self, flow: Flow[T]) -> T:
         try:
-            ports = self._ports or self._open()
+            ports = self._homes.here().ports
         except BaseException:
             flow.close()
             raise
@@ -288,15 +309,19 @@ class AsyncLedger:
 
     def _claimed(self, bid: Bid, way: Way, answer: Answer) -> AsyncClaim:
         """Hand out what came of a bid; what was won is kept alive from here on."""
-        claim = AsyncClaim(self, bid, way, answer)
+        claim = AsyncClaim(self, bid, way, answer, self._homes.here().heart)
         if claim.pulse is not None and self._joined is None:
-            self._heart.add(claim.pulse)
+            claim._heart.add(claim.pulse)
         return claim
 
     async def _acquire(self, bid: Bid, way: Way) -> Answer:
         if self._joined is not None:
             return await self._join(bid, self._joined)
-        answer = await aacquire_one(bid, way.wait, self._ports or self._open())
+        ports = self._homes.here().ports
+        inside = is_inside(bid.key)  # then it is not waited for, unless somebody else holds it
+        answer = await aacquire_one(bid, 0.0 if inside else way.wait, ports)
+        if inside and answer.state == "busy" and not held_here(answer):
+            answer = await aacquire_one(bid, way.wait, ports)
         if way.probe is not None:
             answer = await self._probed(bid, way, way.probe, answer)
         return answer
@@ -333,7 +358,7 @@ class AsyncLedger:
         """Write how a claim ended; raise if that is not how it stands now."""
         hold = claim.hold()
         try:
-            answer = await aend_one(hold, ending, claim.bid.terms, self._ports or self._open())
+            answer = await aend_one(hold, ending, claim.bid.terms, self._homes.here().ports)
         except (Unreachable, Misconfigured):
             answer = Answer("unknown")
         finally:
@@ -349,9 +374,9 @@ class AsyncLedger:
         try:
             with anyio.move_on_after(grace, shield=grace is not None):
                 if self._joined is not None:
-                    await self._undo(claim, self._joined, claim.way.ending(error))
+                    await self._undo(claim, self._joined, claim.failed(error))
                 else:
-                    await self._finish(claim, claim.way.ending(error), None)
+                    await self._finish(claim, claim.failed(error), None)
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
 
@@ -373,14 +398,15 @@ class AsyncLedger:
     def _let_go(self, claim: AsyncClaim) -> None:
         claim.finished = True
         if claim.pulse is not None:
-            self._heart.drop(claim.pulse)
+            claim._heart.drop(claim.pulse)
 
     def _let_go_many(self, claims: Sequence[AsyncClaim]) -> None:
         for one in claims:
-            one.finished = True
-        self._heart.drop(*[one.pulse for one in claims if one.pulse is not None])
+            self._let_go(one)
 
 
 def _must_be_async(function: Callable[..., Any]) -> None:
-    if not inspect.iscoroutinefunction(function):
-        raise TypeError(f"{function!r} is not async: protect it with a Ledger")
+    found = kind(function)
+    no_generator(function, found)
+    if found != "async":
+        raise TypeError(f"{name_of(function)} is not async: protect it with a Ledger")

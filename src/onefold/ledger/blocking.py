@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from secrets import token_hex
@@ -19,14 +17,20 @@ from onefold.core.operate import look, page, resolve
 from onefold.core.ports import Clock, Joined, Store
 from onefold.core.protocol import acquire, answer_probe, claim, end, note_failure
 from onefold.drive import Heart, Merged, Ports, Tap, WallClock, acquire_one, end_one, run
+from onefold.drive.functions import kind, name_of
+from onefold.drive.guard import Guard
 from onefold.ledger.holding import (
     PROBES,
     Holding,
     Outcome,
     bidder,
     ended,
+    held_here,
     in_doubt,
+    is_inside,
     mark_name,
+    must_be_finished,
+    no_generator,
     only_plain,
     outcome,
     probe_answer,
@@ -34,16 +38,14 @@ from onefold.ledger.holding import (
     resolved,
     returned,
 )
-from onefold.ledger.receipts import encode, return_type
+from onefold.ledger.receipts import encode, return_type, warn_unkept
 from onefold.ledger.ways import How, Way, way
 from onefold.stores import connect, join
-from onefold.stores.locate import announce, locate
+from onefold.stores.locate import announce, locate, refuse_empty, working_folder
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-_NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_GENERATOR
 
 
 class Claim(Holding):
@@ -53,16 +55,22 @@ class Claim(Holding):
     _ledger: Ledger
 
     def settle(self, receipt: Any = None) -> None:
-        """Say that it happened, and keep the receipt."""
-        self._ledger._finish(self, returned(self.key, receipt), receipt)
+        """Say that it happened, and keep the receipt if it is made of plain JSON values."""
+        self._settle(receipt, Any)
+
+    def _settle(self, receipt: Any, returns: Any) -> None:
+        ending, unkept = returned(self.key, receipt, returns)
+        self._ledger._finish(self, ending, receipt)
+        if unkept:
+            warn_unkept(self.key, unkept)
 
     def release(self, reason: str = "") -> None:
         """Give the key back: nothing happened, anybody may try at once."""
-        self._ledger._finish(self, Ending("refused", at_once=True), None)
+        self._ledger._finish(self, self.given_back(reason), None)
 
     def park(self, reason: str = "") -> None:
         """Set the key aside for a person to decide."""
-        self._ledger._finish(self, Ending("parked"), None)
+        self._ledger._finish(self, self.set_aside(reason), None)
 
     def __enter__(self) -> Claim:
         self.make_current()
@@ -71,17 +79,20 @@ class Claim(Holding):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.make_past()
-        if self.finished:
-            return
-        if error is None:
-            self.settle()
-        else:
-            self._ledger._fail(self, error)
+        try:
+            if self.finished:
+                return
+            if error is None:
+                self.settle()
+            else:
+                self._ledger._fail(self, error)
+        finally:
+            self.make_past()
 
     def __del__(self) -> None:
-        # A claim that was forgotten must not be kept alive for ever; it ends with its lease.
-        if not self.finished and self.pulse is not None:
+        # A claim that was forgotten must not be kept alive for ever; it ends with its lease. Nor one that
+        # an interrupt struck after it was marked as finished.
+        if self.pulse is not None:
             self._ledger._heart.drop(self.pulse)
 
 
@@ -95,11 +106,14 @@ class Ledger:
     """How this ledger waits and measures its own leases; a test may set another before first use."""
 
     def __init__(self, store: str | Store | None = None, *, create: bool = True) -> None:
+        if isinstance(store, str):
+            refuse_empty(store, "the URL of the store")
         self._store = store
+        self._folder = working_folder()  # now: a process may change it before first use
         self._create = create
         self._joined: Joined | None = None
         self._ports: Ports | None = None
-        self._opening = threading.Lock()
+        self._opening = Guard()
         self._heart = Heart(self._open)
 
     @classmethod
@@ -145,12 +159,17 @@ class Ledger:
 
     def _call(self, bid: Bid, way: Way, fn: Callable[[], Any], returns: Any = None) -> Outcome:
         answer = self._acquire(bid, way)
+        if returns is None:
+            returns = return_type(fn)
         if answer.state != "won":
-            return outcome(bid.key, answer, return_type(fn) if returns is None else returns)
+            return outcome(bid.key, answer, returns)
         claim = self._claimed(bid, way, answer)
         with claim:
             value = fn()
-            claim.settle(value)
+            must_be_finished(
+                bid.key, fn, value, "protect it with an AsyncLedger, or do the work in the function"
+            )
+            claim._settle(value, returns)
         return Outcome("ran", value, claim.entry)
 
     # ----- claiming
@@ -178,11 +197,15 @@ class Ledger:
     def settle_many(self, done: Sequence[tuple[Claim, Any]]) -> list[Claim]:
         """Settle many claims in one round trip; return those that were lost."""
         endings = [returned(claim.key, receipt) for claim, receipt in done]
-        return self._finish_many([claim for claim, _ in done], endings)
+        lost = self._finish_many([claim for claim, _ in done], [ending for ending, _ in endings])
+        for (settled, _), (_, unkept) in zip(done, endings, strict=True):
+            if unkept:
+                warn_unkept(settled.key, unkept)
+        return lost
 
     def release_many(self, claims: Sequence[Claim], reason: str = "") -> list[Claim]:
         """Give many keys back in one round trip; return those that were lost."""
-        return self._finish_many(claims, [Ending("refused", at_once=True)] * len(claims))
+        return self._finish_many(claims, [one.given_back(reason) for one in claims])
 
     # ----- looking and deciding
 
@@ -224,7 +247,7 @@ class Ledger:
             return Ports(self._joined, clock=self.clock, tap=self.tap)
         if self._store is not None and not isinstance(self._store, str):
             return Ports(Merged(self._store, self.clock), clock=self.clock, tap=self.tap)
-        located = locate(self._store)
+        located = locate(self._store, self._folder)
         if self._create:
             announce(located)
         return Ports(Merged(connect(located.url, self._create), self.clock), clock=self.clock, tap=self.tap)
@@ -247,7 +270,11 @@ class Ledger:
     def _acquire(self, bid: Bid, way: Way) -> Answer:
         if self._joined is not None:
             return self._join(bid, self._joined)
-        answer = acquire_one(bid, way.wait, self._ports or self._open())
+        ports = self._ports or self._open()
+        inside = is_inside(bid.key)  # then it is not waited for, unless somebody else holds it
+        answer = acquire_one(bid, 0.0 if inside else way.wait, ports)
+        if inside and answer.state == "busy" and not held_here(answer):
+            answer = acquire_one(bid, way.wait, ports)
         if way.probe is not None:
             answer = self._probed(bid, way, way.probe, answer)
         return answer
@@ -296,9 +323,9 @@ class Ledger:
         """Write that the effect ended by an exception, which the caller gets whatever the store says."""
         try:
             if self._joined is not None:
-                self._undo(claim, self._joined, claim.way.ending(error))
+                self._undo(claim, self._joined, claim.failed(error))
             else:
-                self._finish(claim, claim.way.ending(error), None)
+                self._finish(claim, claim.failed(error), None)
         except OnefoldError as unsaid:
             error.add_note(f"onefold: {unsaid}")
 
@@ -329,12 +356,7 @@ class Ledger:
 
 
 def _must_block(function: Callable[..., Any]) -> None:
-    flags = getattr(getattr(function, "__code__", None), "co_flags", None)
-    if flags is not None and not flags & _NOT_PLAIN:
-        return
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{function!r} is async: protect it with an AsyncLedger")
-    if inspect.isgeneratorfunction(function):
-        raise TypeError(
-            f"{function!r} is a generator: it runs after the call has returned, where nothing protects it"
-        )
+    found = kind(function)
+    if found == "async":
+        raise TypeError(f"{name_of(function)} is async: protect it with an AsyncLedger")
+    no_generator(function, found)

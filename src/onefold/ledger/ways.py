@@ -16,9 +16,9 @@ from typing import Any, TypedDict, Unpack
 
 from onefold.core.claims import Bid, Ending
 from onefold.core.entry import EFFECTS, Effect
-from onefold.core.errors import Later, Misconfigured, Refused, Rejected
+from onefold.core.errors import Later, Misconfigured, Refused, Rejected, Unfinished
 from onefold.core.key import Key
-from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds
+from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds, zero_or_seconds
 from onefold.drive.tokens import tokens
 from onefold.ledger.receipts import fingerprint
 
@@ -32,7 +32,7 @@ class How(TypedDict, total=False):
     probe: Callable[..., Any] | None
     safe: tuple[type[BaseException], ...]
     content: Any
-    wait: float
+    wait: Duration
     terms: Terms
     window: Duration
     at: datetime | None
@@ -77,6 +77,8 @@ class Way:
             return Ending("refused", at_once=True, delay=error.seconds)
         if isinstance(error, Rejected):
             return Ending("rejected")
+        if isinstance(error, Unfinished):  # not raised by the effect, so `safe` says nothing about it
+            return Ending("raised")
         return Ending("refused" if isinstance(error, (Refused, *self.safe)) else "raised")
 
 
@@ -95,7 +97,7 @@ def way(how: How, joined: bool) -> Way:
         how.get("probe"),
         _exceptions(how.get("safe", ())),
         how.get("content"),
-        _patience(how.get("wait", 0.0)),
+        zero_or_seconds(how.get("wait", 0.0), "wait"),
         _terms(how.get("terms", _PLAIN.terms)),
         forever_or_seconds(how.get("window", "forever"), "window"),
         _moment(how.get("at")),
@@ -135,12 +137,6 @@ def _exceptions(safe: object) -> tuple[type[BaseException], ...]:
             f"safe is {safe!r}: give exception types whose raising means that nothing happened"
         )
     return types
-
-
-def _patience(wait: object) -> float:
-    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < float("inf"):
-        raise Misconfigured(f"wait is {wait!r}: write a number of seconds, 0 for not at all")
-    return float(wait)
 
 
 def _terms(terms: object) -> Terms:
