@@ -20,6 +20,7 @@ KINDS: tuple[Kind, ...] = ("trade", "trade", "mint", "redeem")
 def section(on: Stage) -> str:
     wallets = ", ".join(f'"{one}"' for one in LEADERS)
     return (
+        'store = "sqlite:///onefold.db"\n'
         f'[apps.copytrade]\nleaders = [{wallets}]\norders_url = "{on.orders.url}"\n'
         'rules = { "*" = { max_order = 1e9, min_order = 0.0, max_orders = 1000, only_held = false } }\n'
         f'streams = ["{on.nodes[0].stream.url}"]\nnodes = ["{on.nodes[0].url}"]\nprivate = true\n'

@@ -18,6 +18,7 @@ from onefold.apps.messages.pipeline import MailSettings, WebhookSettings, filled
 from onefold.core.errors import Misconfigured, Rejected
 from onefold.core.record import Record
 from onefold.worker.configuration import parsed, struct
+from onefold.worker.file import File
 from onefold.worker.secret import Secret
 from onefold.worker.settings import Live
 from onefold.worlds.journal import Journal
@@ -88,7 +89,7 @@ def test_a_webhook_that_loses_its_answers_acts_once_on_each_signal(own, file):
     tricks = Mischief(1, {"cut-after": 0.2, "half": 0.1, "cut-before": 0.1, "busy": 0.1}, 0.05)
     with Site({("POST", "/hook"): take}, tricks) as site:
         hook = WebhookSettings(url=f"{site.url}/hook", token=Secret("hook-token"))
-        said = Settings(processor="hooks", signals=str(file), webhook=hook, follow="20ms")
+        said = Settings(processor="hooks", signals=File(str(file)), webhook=hook, follow="20ms")
         quick = [quickly(said, own) for _ in range(2)]
         run_until(quick, lambda: done(own, "hooks") == 20)
 
@@ -239,7 +240,7 @@ def test_signals_on_standard_input_are_sent_by_a_command(tmp_path):
         "sys.exit({'later': 75, 'never': 64, 'odd': 1}.get(signal['id'], 0))\n"
     )
     (tmp_path / "onefold.toml").write_text(
-        '[apps.messages]\nprocessor = "p"\nattempts = 1\n'
+        'store = "sqlite:///onefold.db"\n[apps.messages]\nprocessor = "p"\nattempts = 1\n'
         f'command = [{json.dumps(sys.executable)}, "send.py"]\n'
     )
     lines = "".join(json.dumps({"id": name}) + "\n" for name in ("a", "later", "never", "odd", "a"))
@@ -266,6 +267,7 @@ def test_a_function_and_a_source_of_the_users_own_are_used(colour, tmp_path):
         f"{colour}def send(signal):\n    open('sent', 'a').write(signal['word'])\n    return 'fine'\n"
     )
     (tmp_path / "onefold.toml").write_text(
+        'store = "sqlite:///onefold.db"\n'
         '[apps.messages]\nprocessor = "p"\nsource = "mine:source"\nfunction = "mine:send"\n'
     )
     ran = subprocess.run(
@@ -301,6 +303,7 @@ MAIL = {"server": "smtp://mail.example.org", "sender": "a@example.org"}
         ({"processor": "p", "command": ["x"], "comand": 1}, "did you mean command?"),
         ({"processor": "p", "function": "no.such:thing"}, "function is 'no.such:thing' and cannot be loaded"),
         ({"processor": "p", "function": "json:__doc__"}, "cannot be called"),
+        ({"processor": "p", "function": "ast:walk"}, "a generator: write a function that returns"),
         ({"processor": "p", "command": ["x"], "source": "json:dumps"}, "it has no read()"),
         ({"processor": "p", "command": ["x"], "timeout": "soon"}, "timeout is 'soon'"),
         ({"processor": "p", "webhook": {"url": "ftp://x"}}, "is no address of a web service"),
@@ -345,7 +348,7 @@ def test_twice_is_wrong_unless_the_way_to_send_or_the_user_says_otherwise(way, e
 
 
 def test_the_key_of_a_signal_is_its_processor_and_its_id():
-    made = pipelines(Settings(processor="p", command=("true",)), Live())
+    made = pipelines(Settings(processor="p", command=(File("true"),)), Live())
 
     assert made.key_of(Record("a/b", {"id": "a/b"}, 1, "signals")) == Key("messages", "p", "a/b")
 

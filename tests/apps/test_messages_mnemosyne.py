@@ -159,7 +159,7 @@ def test_a_hundred_callers_take_over_a_stale_one_once(nodes, opens, clock):
     assert sending.runs == {("p", "s"): 1}
 
 
-@pytest.mark.parametrize("nothing", [None, (), {}, "", 0, False])
+@pytest.mark.parametrize("nothing", [None, [], {}, "", 0, False])
 def test_an_effect_that_returns_nothing_counts_as_completed(nodes, nothing):
     sending = Sending(nothing)
     for node in nodes:

@@ -114,6 +114,8 @@ def pipelines(settings, live):
 '''
 
 TOML = """\
+store = "sqlite:///onefold.db"
+
 [pipelines.prices]
 use = "prices:pipeline"
 

@@ -26,7 +26,7 @@ from tests.servers.cassandra_guarded import TOMBSTONES
 from tests.servers.server import Server
 
 WELL = {"keyspace_name": "shop", "durable_writes": True}
-NAMES = ["server", "protocol", "copies", "commit log", "expiry", "tombstones", "clock"]
+NAMES = ["server", "encryption", "protocol", "copies", "commit log", "expiry", "tombstones", "clock"]
 
 
 def copied(strategy: str, **factors: str) -> dict[str, object]:

@@ -108,6 +108,7 @@ def test_a_table_on_a_server_is_judged(dynamodb_url):
 
     assert found == {
         "server": "note",
+        "encryption": "ok",
         "capacity": "ok",
         "regions": "ok",
         "protection": "note",
@@ -133,6 +134,7 @@ def test_doctor_looks_at_the_table_and_leaves_nothing_behind(cli: Cli, dynamodb_
     assert [finding["name"] for finding in told["findings"]] == [
         "round trip",
         "server",
+        "encryption",
         "capacity",
         "regions",
         "protection",

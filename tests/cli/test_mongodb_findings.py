@@ -85,6 +85,7 @@ def test_a_healthy_server_passes_and_nothing_is_left_behind(cli: Cli, url: str):
     assert levels == {
         "round trip": "ok",
         "server": "ok",
+        "encryption": "ok",
         "members": "ok",
         "writes": "ok",
         "engine": "note",

@@ -114,6 +114,7 @@ def test_a_healthy_server_passes_and_nothing_is_left_behind(cli: Cli, url: str):
     assert list(by_name(told)) == [
         "round trip",
         "server",
+        "encryption",
         "role",
         "fsync",
         "full pages",

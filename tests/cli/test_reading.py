@@ -189,14 +189,39 @@ def test_why_tells_the_sentence_the_facts_and_the_next_steps(cli: Cli, book: Led
         "charges/A-17 is parked (in-doubt) since 2026-01-01 00:00:00Z: "
         "it may have happened, and running it again could double it."
     )
-    assert "  state     parked (in-doubt)" in rest
-    assert "  begun     2026-01-01 00:00:00Z" in rest
+    assert "  state       parked (in-doubt)" in rest
+    assert "  begun       2026-01-01 00:00:00Z" in rest
+    assert "  last error  Effect" in rest
     assert rest[-3:] == [
         "What can be done next",
         "  onefold resolve charges A-17 --happened",
         "  onefold resolve charges A-17 --did-not-happen",
     ]
     assert result.exit_code == Code.PERSON
+
+
+def test_why_tells_the_type_and_the_message_of_what_a_protected_function_raised(cli: Cli, book: Ledger):
+    def charge() -> None:
+        raise ConnectionError("no answer from https://me:hunter2@bank.example/pay \x1b[2J" + "!" * 9000)
+
+    with pytest.raises(ConnectionError):
+        book.call(Key("charges", "A-17"), charge)
+
+    told, text = cli.json("why", "charges", "A-17"), cli("why", "charges", "A-17").stdout
+
+    assert told["error"].startswith("ConnectionError: no answer from https://***@bank.example/pay")
+    assert len(told["error"]) == 500
+    assert "last error  ConnectionError: no answer from https://***@bank.example/pay \\x1b[2J!!!" in text
+    assert "hunter2" not in text + str(told)
+    assert "carries" not in text
+
+
+@pytest.mark.parametrize("end", ["park", "release"])
+def test_why_tells_the_reason_for_which_a_claim_was_parked_or_released(cli: Cli, book: Ledger, end: str):
+    getattr(book.claim(Key("charges", "A-17")), end)("the customer asked to wait")
+
+    assert cli.json("why", "charges", "A-17")["reason"] == "the customer asked to wait"
+    assert "reason    the customer asked to wait" in cli("why", "charges", "A-17").stdout
 
 
 def test_the_next_steps_name_the_store_if_it_was_named(cli: Cli, book: Ledger):

@@ -127,6 +127,7 @@ def test_a_real_server_is_asked_and_found_safe(redis_url):
 
     assert found == {
         "server": "ok",
+        "encryption": "ok",
         "eviction": "ok",
         "memory": "note",
         "persistence": "ok",

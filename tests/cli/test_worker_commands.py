@@ -369,7 +369,7 @@ def test_apps_tell_their_settings_and_where_each_comes_from_but_no_secret(
         "Tells subscribers about prices.",
     )
     assert (token["value"], token["type"], token["required"]) == ("env:CHAT_TOKEN", "Secret", True)
-    assert token["origin"].endswith("onefold.toml, line 6")
+    assert token["origin"].endswith("onefold.toml, line 8")
     assert (minimum["value"], minimum["origin"]) == (10_000.0, "the default")
     assert told["live"] == {"subscribers": "list[str]"}
     assert "very-secret" not in text + json.dumps(told)

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from onefold.core.errors import Misconfigured
+from onefold.stores.configured import line_of
 from onefold.stores.locate import locate
 from onefold.worker.configuration import (
     Configuration,
     Section,
     Value,
-    line_of,
     nearest,
     read,
     struct,

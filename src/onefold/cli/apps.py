@@ -14,6 +14,7 @@ from onefold.core.errors import Misconfigured
 from onefold.core.redaction import HIDDEN
 from onefold.worker.apps import App, built_in, load
 from onefold.worker.configuration import DEFAULT, Configuration, Section, nearest
+from onefold.worker.file import File
 from onefold.worker.loading import parted
 from onefold.worker.secret import Secret, is_reference
 
@@ -103,9 +104,15 @@ def _safe(value: Any, secret: bool) -> Any:
     import msgspec
 
     try:
-        return msgspec.to_builtins(value)  # a default may be a struct, or hold some
+        return msgspec.to_builtins(value, enc_hook=_text)  # a default may be a struct, or hold some
     except TypeError:
         return repr(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, File):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} is not written as JSON")
 
 
 def _json(one: Shown) -> dict[str, Any]:

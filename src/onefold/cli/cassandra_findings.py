@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from onefold.cli.findings import Finding, worker_clock
+from onefold.cli.findings import Finding, encryption, worker_clock
 from onefold.core.errors import OnefoldError
 from onefold.core.story import span
 from onefold.stores.cassandra.address import PROTOCOL, Address
@@ -42,6 +42,7 @@ def look(client: Any) -> Iterator[Finding]:
     keyspace = _keyspace(client, where.keyspace)
     copies = fewest(keyspace)
     yield server(local["release_version"])
+    yield transport(where)
     yield protocol(where.protocol)
     yield replication(keyspace)
     yield commit_log(settings, keyspace, copies)
@@ -117,6 +118,12 @@ def server(version: str) -> Finding:
         "where there are several nodes, a claim can be shown as it was before: its effect may run twice",
         "upgrade to 3.11.10, 4.0 or later",
     )
+
+
+def transport(address: Address) -> Finding:
+    """Judge how the connection is protected: Onefold has no TLS for Cassandra yet."""
+    do = "send it through a tunnel, like WireGuard or stunnel: Onefold has no TLS for Cassandra yet"
+    return encryption([host for host, _ in address.hosts], "plain", do)
 
 
 def protocol(number: int) -> Finding:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ import click
 
 from onefold.cli.codes import Code
 from onefold.cli.frame import Command, asked
+from onefold.cli.problems import Facts, Problem
 from onefold.cli.talk import data, emit, say
+
+NEEDED = {"worker": ("httpx2", "websockets"), "copytrade": ("eth_abi", "eth_hash", "Crypto")}
+"""The packages that the demo imports beyond the ledger's own, by the extra that installs them."""
 
 
 @click.command("demo", cls=Command)
@@ -45,12 +50,15 @@ def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...], plant: st
     Example:
         onefold demo --seconds 8
     """
-    from onefold.worlds.demo.frame import Demo, table
     from onefold.worlds.demo.parts import PARTS, made
 
     for name in apps:
         if name not in PARTS:
             raise click.UsageError(f"there is no {name} in the demo: {', '.join(PARTS)} are")
+    # Checked here, because a worker that lacks a package would fail in a process of its own.
+    _check_packages("copytrade" if not apps or "copytrade" in apps else "worker")
+    from onefold.worlds.demo.frame import Demo, table
+
     folder = Path(tempfile.mkdtemp(prefix="onefold-demo-"))
     options = asked()
     try:
@@ -66,6 +74,23 @@ def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...], plant: st
     else:
         data("", *table(result), "", _closing(result.kills, result.between, result.adds_up))
     return Code.FINE if result.adds_up else Code.FAILED
+
+
+def _check_packages(extra: str) -> None:
+    """Refuse to start without the packages of an extra; the extra copytrade includes the extra worker."""
+    needed = NEEDED["worker"] + (NEEDED["copytrade"] if extra == "copytrade" else ())
+    missing = [name for name in needed if not _is_installed(name)]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        what = f"the demo needs {', '.join(missing)}, which {verb} not installed"
+        raise Problem(Code.USAGE, Facts(what, steps=(f'pip install "onefold[{extra}]"',)))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # an import hook, or a module that stands in sys.modules without a spec
+        return False
 
 
 def _closing(kills: int, between: int, adds_up: bool) -> str:

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
-from onefold.cli.findings import Finding, Level, worker_clock
+from onefold.cli.findings import Finding, Level, encryption, worker_clock
 from onefold.core.entry import FIELDS
 from onefold.core.errors import OnefoldError
 from onefold.core.story import span
@@ -35,6 +36,7 @@ def look(client: Any) -> Iterator[Finding]:
         raise described
     table, headers = described["Table"], described["ResponseMetadata"]["HTTPHeaders"]
     yield server(headers)
+    yield transport(client.endpoint())
     yield capacity(table)
     yield regions(table)
     yield protection(table)
@@ -52,6 +54,13 @@ def server(headers: Mapping[str, str]) -> Finding:
     return Finding(
         "server", "note", "DynamoDB Local, which is made for tests", lost, "use AWS's own for work"
     )
+
+
+def transport(endpoint: str) -> Finding:
+    """Judge how requests are protected; boto3 verifies every https:// endpoint."""
+    split = urlsplit(endpoint)
+    do = "write endpoint=https://… into the URL, or leave endpoint out: AWS's own is https://"
+    return encryption([split.hostname or ""], "verified" if split.scheme == "https" else "plain", do)
 
 
 def capacity(table: Told) -> Finding:

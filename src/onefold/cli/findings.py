@@ -5,11 +5,13 @@ Nothing here looks at a file, a clock or a store; `doctor` does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from onefold.cli.codes import Code
 from onefold.cli.text import counted
 from onefold.core.story import moment, span
+from onefold.core.transport import Protection, is_loopback
 
 Level = Literal["ok", "note", "look", "unsafe", "down"]
 
@@ -211,6 +213,22 @@ def server_clock(server: float, here: float) -> Finding:
         "leases and memory go by the server's clock and stay right; what people read is not when it was",
         "set the clocks of all machines by NTP",
     )
+
+
+def encryption(hosts: Sequence[str], protection: Protection, do: str) -> Finding:
+    """Judge who can read and change what passes between this machine and a server."""
+    far = ", ".join(host for host in hosts if not is_loopback(host))
+    if protection == "verified":
+        return Finding("encryption", "ok", "TLS, with the certificate and the host name verified")
+    if not far:
+        return Finding("encryption", "ok", "not needed: the server is reached inside of this machine")
+    if protection == "encrypted":
+        text = f"TLS to {far}, but nobody checks that it is this server that answers"
+        lost = "another machine on the way can pose as the server, read the password and answer claims"
+    else:
+        text = f"none: passwords and entries cross the network to {far} in plain text"
+        lost = "a machine on the way can read them, and change claims and answers"
+    return Finding("encryption", "look", text, lost, do)
 
 
 def worker_clock(ahead: float, here: float, max_skew: float, whose: str) -> Finding:

@@ -13,6 +13,7 @@ from typing import Any
 from onefold.cli import findings
 from onefold.cli.findings import Finding
 from onefold.drive import run
+from onefold.stores.mariadb.address import Address
 from onefold.stores.mariadb.plan import Statement
 from onefold.stores.mariadb.schema import schema_version
 from onefold.stores.shells import Clients
@@ -65,6 +66,7 @@ def look(client: Any) -> Iterator[Finding]:
     [rows, foreign, columns] = client.execute_many([_SETTINGS, _ENGINES, _COLUMNS])
     told = {**dict(rows), "replicas": str(replicas)}
     yield version(told)
+    yield transport(client.address)
     yield role(told)
     yield commits(told)
     yield pages(told)
@@ -92,6 +94,13 @@ def version(told: Told) -> Finding:
         return Finding("server", "note", text, lost, f"upgrade to {_dotted(TESTED)} or later")
     lost = "nothing, but claims are refused: the server lacks what the statements need"
     return Finding("server", "down", text, lost, f"upgrade to {_dotted(TESTED)} or later")
+
+
+def transport(address: Address) -> Finding:
+    """Judge how the connection is protected; with TLS it is always verified."""
+    hosts = [address.settings.get("unix_socket") or address.settings["host"]]
+    do = "turn TLS on in the server and add ?ca=FILE to the URL, or ?ca=system for a public authority"
+    return findings.encryption(hosts, "verified" if address.files else "plain", do)
 
 
 def role(told: Told) -> Finding:

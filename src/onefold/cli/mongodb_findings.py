@@ -13,6 +13,7 @@ from onefold.cli import findings
 from onefold.cli.findings import Finding
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.drive import run
+from onefold.stores.mongodb.address import Address
 from onefold.stores.mongodb.documents import ENTRIES, NOW, OPEN_INDEX
 from onefold.stores.mongodb.schema import INDEXES, META, VERSION, schema_version
 from onefold.stores.shells import Clients
@@ -27,6 +28,7 @@ def look(client: Any) -> Iterator[Finding]:
     """Ask a server, through the store's own client, and judge it."""
     hello = client.execute({"hello": 1})
     yield version(client.execute({"buildInfo": 1}))
+    yield transport(client.address)
     yield members(hello)
     yield writes(client.safety(), hello)
     yield engine(_status(client))
@@ -56,6 +58,14 @@ def _listed(client: Any, command: dict[str, Any]) -> list[Told]:
 def version(told: Told) -> Finding:
     """Name the server."""
     return Finding("server", "ok", f"MongoDB {told['version']}")
+
+
+def transport(address: Address) -> Finding:
+    """Judge how the connection is protected, as the URL says."""
+    do = "add tls=true to the URL (and tlsCAFile=FILE for an authority of your own), without tlsInsecure"
+    if address.protection == "encrypted":
+        do = "leave tlsInsecure, tlsAllowInvalidCertificates and tlsAllowInvalidHostnames out of the URL"
+    return findings.encryption(address.hosts, address.protection, do)
 
 
 def members(hello: Told) -> Finding:

@@ -21,7 +21,7 @@ from onefold.core.operate import page
 from onefold.core.ports import Store
 from onefold.core.redaction import safe_url
 from onefold.drive import Ports, run
-from onefold.stores import connect
+from onefold.stores import NotInstalled, connect
 from onefold.stores.locate import FILE, VARIABLE, Located, locate
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ def opened(asked: Asked, url: str | None = None, create: bool = False) -> Iterat
     try:
         store = connect(located.url, create=create)
     except Misconfigured as error:
-        raise misnamed(located, str(error)) from error
+        raise unusable(located, error) from error
     if located.url.startswith("memory:"):
         raise misnamed(located, "memory: lives inside the process that made it; nobody else can look at it")
     try:
@@ -127,7 +127,15 @@ def found_store(asked: Asked, url: str | None = None) -> Located:
         located = locate(given)
     except OSError as error:
         raise Problem(Code.USAGE, Facts("a setting cannot be read", str(error), origin=FILE)) from error
-    return located._replace(origin=TYPED) if given else located
+    return Located(given, TYPED) if given else located  # as it was typed, for messages
+
+
+def unusable(located: Located, error: Misconfigured) -> Problem:
+    """Say why a URL cannot be used: its client library is not installed, or it names no store."""
+    if not isinstance(error, NotInstalled):
+        return misnamed(located, str(error))
+    what = f"the client library of the store {error.store} is not installed"
+    return Problem(Code.USAGE, Facts(what, str(error), located.url, located.origin, steps=(error.command,)))
 
 
 def misnamed(located: Located, reason: str) -> Problem:

@@ -11,6 +11,7 @@ from typing import Any
 
 from onefold.cli import findings
 from onefold.cli.findings import Finding
+from onefold.core.transport import Protection
 from onefold.drive import run
 from onefold.stores.postgresql.plan import Statement
 from onefold.stores.postgresql.schema import schema_version
@@ -46,6 +47,8 @@ def look(client: Any) -> Iterator[Finding]:
     told |= {f"source of {name}": source for name, _, source in rows}
     told |= {"recovering": recovering, "standbys": standbys}
     yield version(told)
+    if where := client.protection():
+        yield transport(*where)
     yield role(told)
     yield fsync(told)
     yield full_pages(told)
@@ -66,6 +69,12 @@ def version(told: Told) -> Finding:
         return Finding("server", "note", text, lost, f"upgrade to {TESTED} or later")
     lost = "nothing, but claims are refused: the server lacks what the statements need"
     return Finding("server", "down", text, lost, f"upgrade to {TESTED} or later")
+
+
+def transport(host: str, protection: Protection) -> Finding:
+    """Judge how the connection is protected, as the connection itself says."""
+    do = "turn TLS on in the server and add sslmode=verify-full and sslrootcert=FILE (or system) to the URL"
+    return findings.encryption([host], protection, do)
 
 
 def role(told: Told) -> Finding:

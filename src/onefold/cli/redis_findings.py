@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onefold.cli.findings import Finding, server_clock
+from onefold.cli.findings import Finding, encryption, server_clock
 from onefold.core.errors import Misconfigured
+from onefold.stores.redis.address import Address
 from onefold.stores.redis.plan import Command
 
 Told = Mapping[str, str]
@@ -28,6 +29,7 @@ def look(client: Any) -> Iterator[Finding]:
     seconds, micros = map(int, moment_told)
     told = _info(client.execute_many([Command(("INFO", "all"))])[0]) | _settings(client)
     yield version(told)
+    yield transport(client.address)
     yield eviction(told)
     yield memory(told)
     yield persistence(told)
@@ -55,6 +57,12 @@ def version(told: Told) -> Finding:
     if "valkey_version" in told:
         return Finding("server", "ok", f"Valkey {told['valkey_version']}")
     return Finding("server", "ok", f"Redis {told.get('redis_version', 'of an unknown version')}")
+
+
+def transport(address: Address) -> Finding:
+    """Judge how the connection is protected; with TLS it is always verified."""
+    do = "turn TLS on in the server and write rediss:// (and ?ca=FILE for an authority of your own)"
+    return encryption([address.settings["host"]], "verified" if address.secure else "plain", do)
 
 
 def eviction(told: Told) -> Finding:

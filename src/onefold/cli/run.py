@@ -5,13 +5,15 @@ It puts together what the configuration names, starts it and tells how it ended;
 
 from __future__ import annotations
 
+import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onefold.cli.codes import Code
 from onefold.cli.frame import Asked, Command, asked
-from onefold.cli.opened import found_store, misnamed, pasted
+from onefold.cli.opened import found_store, pasted, unusable
 from onefold.cli.problems import NOTHING_RAN, Facts, Problem
 from onefold.cli.talk import data, emit
 from onefold.cli.text import counted
@@ -38,7 +40,8 @@ def run(names: tuple[str, ...], once: bool, listen: str | None, grace: str | Non
     """Run pipelines: read sources, act on every record once.
 
     A NAME is a section of onefold.toml, [pipelines.NAME] or [apps.NAME]; without names every section
-    runs. The store is created if it is not there.
+    runs. The store is created if it does not exist. Without a terminal, as in cron, name the store with
+    --store, $ONEFOLD_STORE or onefold.toml: ./onefold.db is then used only if it exists.
 
     Ends by itself when all sources have ended. SIGTERM and SIGINT stop it cleanly: nothing more is
     claimed, running effects end within the grace time, the rest is given back; a second signal cuts the
@@ -77,8 +80,9 @@ def _run(
     from onefold.worker.settings import Live
 
     live = Live()
-    pipelines = chosen(names, found, live)
     located = found_store(options)
+    pipelines = chosen(names, found, live)
+    _check_named(located)
     taken = bound(settings.listen, origins["listen"].origin) if settings.listen else None
     store = _connected(located)
     worker = Worker(pipelines, store=store, grace=settings.grace, once=once)
@@ -99,6 +103,25 @@ def _run(
         raise _alone(group) from None
 
 
+def _check_named(located: Located) -> None:
+    """Refuse to create the default file for a script: in another folder it would be another ledger."""
+    from onefold.stores.locate import FILE, VARIABLE, missing_default
+
+    path = missing_default(located)
+    if path is None or sys.stdin.isatty() or sys.stderr.isatty():
+        return
+    reason = (
+        f"no store is configured, {path} does not exist, and there is no terminal: a script that starts "
+        "in another folder would create another ledger and repeat every effect"
+    )
+    steps = (
+        f"write store = {located.url!r} into {FILE}".replace("'", '"'),
+        f"{VARIABLE}={quote(located.url)} onefold run …",
+        f"onefold run --store {quote(located.url)} …",
+    )
+    raise Problem(Code.UNSAFE, Facts("onefold run does not choose a store for a script", reason, steps=steps))
+
+
 def _connected(located: Located) -> AsyncStore:
     from onefold.stores import aconnect
     from onefold.stores.locate import announce
@@ -106,7 +129,7 @@ def _connected(located: Located) -> AsyncStore:
     try:
         store = aconnect(located.url)
     except Misconfigured as error:
-        raise misnamed(located, str(error)) from error
+        raise unusable(located, error) from error
     announce(located)
     return store
 

@@ -6,7 +6,7 @@ import click
 
 from onefold.cli.codes import Code
 from onefold.cli.frame import Command, Group, asked
-from onefold.cli.opened import found_store, misnamed, opened
+from onefold.cli.opened import found_store, opened, unusable
 from onefold.cli.talk import agreed, emit, say
 from onefold.cli.text import counted
 from onefold.core.errors import Misconfigured
@@ -40,7 +40,7 @@ def sql(url: str | None) -> int:
     try:
         text = ddl(located.url)
     except Misconfigured as error:
-        raise misnamed(located, str(error)) from error
+        raise unusable(located, error) from error
     if options.json:
         emit({"sql": text})
     elif text:

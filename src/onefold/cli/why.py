@@ -74,7 +74,7 @@ def _record_json(entry: Entry | None) -> dict[str, Any]:
     text = carried(entry) if entry else {}
     if not text:
         return {}
-    return {"record": text["record"], "for": text.get("for"), "error": text.get("error")}
+    return {name: text.get(name) for name in ("record", "for", "error", "reason")}
 
 
 def _print(key: Key, seen: Seen, done: Acts, store: Opened) -> None:
@@ -101,32 +101,42 @@ def _facts(key: Key, entry: Entry, store: Opened) -> list[tuple[str, str]]:
         ("forgotten", moment(entry.expires) if entry.expires is not None else ""),
         ("source", entry.source),
         *_record(entry),
-        (carried, cut(shown(entry.body), BODY_SHOWN) if entry.body is not None else ""),
+        (carried, _body(entry)),
         ("fence", str(entry.fence)),
         ("id", key.id.hex()),
         ("store", f"{store.safe_url}  (from {store.origin})"),
     ]
 
 
+def _body(entry: Entry) -> str:
+    """Show what is stored, unless it only says how the last attempt ended: lines of their own tell that."""
+    text = carried(entry)
+    return cut(shown(entry.body or ""), BODY_SHOWN) if not text or "record" in text else ""
+
+
 def _record(entry: Entry) -> list[tuple[str, str]]:
-    """Tell the record that a worker kept in an open entry: which, for whom, and what went wrong last."""
+    """Tell the record that an open entry keeps: which, for whom, and how the last attempt ended."""
     text = carried(entry)
     record = text.get("record") or {}
-    error = text.get("error")
+    error, reason = text.get("error"), text.get("reason")
     return [
         ("record", str(record.get("id") or "")),
         ("for", str(text.get("for") or "")),
         ("last error", cut(shown(str(error)), BODY_SHOWN) if error else ""),
+        ("reason", cut(shown(str(reason)), BODY_SHOWN) if reason else ""),
     ]
 
 
 def carried(entry: Entry) -> dict[str, Any]:
-    """Read what a worker wrote into an open entry; empty if somebody else did, or it is done."""
+    """Read what a worker or a ledger wrote into an open entry; empty if neither did, or it is done."""
     try:
         text = json.loads(entry.body or "null") if entry.state != "done" else None
     except (ValueError, RecursionError):
         return {}
-    return text if isinstance(text, dict) and isinstance(text.get("record"), dict) else {}
+    if not isinstance(text, dict):
+        return {}
+    told = isinstance(text.get("error"), str) or isinstance(text.get("reason"), str)
+    return text if isinstance(text.get("record"), dict) or (told and "record" not in text) else {}
 
 
 def _act(act: dict[str, Any]) -> str:

@@ -104,7 +104,7 @@ class BarTable:
             raise Misconfigured(
                 "bars are stored in SQLite or PostgreSQL: write sqlite:///… or postgresql://…"
             )
-        self._file = _file(url) if self._database.kind == "sqlite" else None
+        self._file = _file(url).absolute() if self._database.kind == "sqlite" else None
         self._table = checked_table(table)
         self._name = quoted(self._database.kind, self._table)
         self._ready = False

@@ -41,6 +41,8 @@ class Command:
     ) -> None:
         self.effect: Effect = effect
         self._program = list(program)
+        if self._program and "/" in self._program[0]:
+            self._program[0] = os.path.abspath(self._program[0])  # the process may change its folder later
         self._timeout = seconds(timeout, "timeout")
 
     async def put(self, work: Sequence[tuple[Claim, Record]]) -> Sequence[Any | Exception]:

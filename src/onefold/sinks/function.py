@@ -9,9 +9,11 @@ from typing import Any
 import anyio.to_thread
 
 from onefold.core.entry import Effect
+from onefold.core.errors import Misconfigured, Unfinished
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, Seconds, forever_or_seconds
+from onefold.drive.functions import kind, name_of, unfinished
 
 Acts = Callable[..., Any | Awaitable[Any]]
 
@@ -37,6 +39,10 @@ class Function:
         self.window: Seconds | None = forever_or_seconds(window, "window")
         self.probe = probe
         self.prepare = prepare
+        if kind(act) in ("generator", "async generator"):
+            raise Misconfigured(
+                f"{name_of(act)} is a generator, nothing would run its body: write a function that returns"
+            )
         self._act = act
         self._takes_claim = _parameters(act) > 1
 
@@ -47,9 +53,15 @@ class Function:
         args = (record, claim) if self._takes_claim else (record,)
         try:
             if inspect.iscoroutinefunction(self._act):
-                return await self._act(*args)
-            result = await anyio.to_thread.run_sync(self._act, *args)
-            return await result if inspect.isawaitable(result) else result
+                result = await self._act(*args)
+            else:
+                given = await anyio.to_thread.run_sync(self._act, *args)
+                result = await given if inspect.isawaitable(given) else given
+            if what := unfinished(result):
+                raise Unfinished(
+                    claim.key, f"{name_of(self._act)} returned {what}", "do the work in the function"
+                )
+            return result
         except Exception as error:
             return error
 

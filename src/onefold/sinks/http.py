@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from onefold.core.entry import Effect
 from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.ports import Claim
 from onefold.core.record import Record
+from onefold.core.redaction import is_web
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
 from onefold.sinks.web import Answer, NoAnswer, Web, shown
 
@@ -187,6 +187,6 @@ def _text(body: Any) -> str:
 
 
 def _checked(url: str) -> str:
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+    if not is_web(url, "the URL of the web service"):
         raise Misconfigured(f"{shown(url)} is no address of a web service: write https://host/path")
     return url

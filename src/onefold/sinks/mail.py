@@ -24,6 +24,7 @@ from onefold.core.entry import Effect
 from onefold.core.errors import Misconfigured, Refused, Rejected
 from onefold.core.ports import Claim
 from onefold.core.record import Record
+from onefold.core.redaction import ESCAPED, check_login
 from onefold.core.terms import Duration, seconds
 
 STORED = 32 * 1024
@@ -57,12 +58,18 @@ class Mail:
         password: str | None = None,
         timeout: Duration = "30s",
     ) -> None:
-        split = urlsplit(url)
+        check_login(url, "the URL of the mail server", several=True)  # a user is often an address of mail
+        try:
+            split = urlsplit(url)
+            port = split.port
+        except ValueError:
+            # Not quoted: the part that cannot be read may be of a password.
+            raise Misconfigured(f"the URL of the mail server cannot be read: {ESCAPED}") from None
         if split.scheme not in PORTS or not split.hostname:
             raise Misconfigured("the mail server is no URL of one: write smtp://user@host, or smtps://…")
         self._scheme = split.scheme
         self._host = split.hostname
-        self._port = PORTS[split.scheme] if split.port is None else split.port
+        self._port = PORTS[split.scheme] if port is None else port
         self._context = None if split.scheme == "smtp+plain" else ssl.create_default_context()
         self._user = unquote(split.username or "")
         self._password = password or unquote(split.password or "")

@@ -20,6 +20,7 @@ from onefold.core.errors import Later, Misconfigured, Rejected, Unreachable
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, Seconds, seconds
+from onefold.drive.functions import kind, name_of
 from onefold.tables import PATIENCE, Database, Kind
 from onefold.tables.names import checked, checked_table, listed, quoted
 from onefold.tables.times import OURS
@@ -59,6 +60,10 @@ class Table:
             raise Misconfigured(
                 "a table outside of the ledger's database needs key= and version=: "
                 "without them a row that is written again, or late, would do harm"
+            )
+        if kind(row) in ("async", "async generator"):
+            raise Misconfigured(
+                f"{name_of(row)} is {kind(row)}, and a row is made without awaiting: write a def"
             )
         self.effect: Effect = effect
         self._table = checked_table(table)

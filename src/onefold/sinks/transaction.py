@@ -14,10 +14,11 @@ from typing import Any
 import anyio.to_thread
 
 from onefold.core.entry import Effect
-from onefold.core.errors import Later, Misconfigured, Unreachable
+from onefold.core.errors import Later, Misconfigured, Unfinished, Unreachable
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Seconds
+from onefold.drive.functions import kind, name_of, unfinished
 from onefold.tables import Database
 
 AWAY: Seconds = 5.0
@@ -36,6 +37,10 @@ class Transaction:
         if effect not in ("joined", "idempotent"):
             raise Misconfigured(f"a transaction is joined or idempotent, not {effect}: leave effect= out")
         self.effect: Effect = effect
+        if kind(write) != "sync":
+            raise Misconfigured(
+                f"{name_of(write)} is {kind(write)}, and nothing would await it: write a plain def"
+            )
         self._database = database
         self._write = write
 
@@ -45,7 +50,16 @@ class Transaction:
 
     def write(self, connection: Any, work: Work) -> list[Any]:
         """Write what these records ask for, and give a receipt for each."""
-        return [self._write(connection, claim, record) for claim, record in work]
+        return [self._written(connection, claim, record) for claim, record in work]
+
+    def _written(self, connection: Any, claim: Claim, record: Record) -> Any:
+        """Call the function; what it left to run is an error inside the transaction, which rolls back."""
+        result = self._write(connection, claim, record)
+        if what := unfinished(result):
+            raise Unfinished(
+                claim.key, f"{name_of(self._write)} returned {what}", "do the work in the function"
+            )
+        return result
 
     async def put(self, work: Work) -> Sequence[Any | Exception]:
         """Write in transactions of its own, one for each record, so that a bad one stands for itself."""
@@ -54,7 +68,7 @@ class Transaction:
     def _alone(self, claim: Claim, record: Record) -> Any:
         try:
             with self.transaction() as connection:
-                return self._write(connection, claim, record)
+                return self._written(connection, claim, record)
         except Unreachable as error:
             return Later(str(error), AWAY)
         except Exception as error:

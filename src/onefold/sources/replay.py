@@ -99,7 +99,8 @@ class Replay:
     ) -> None:
         if line_limit < 1:
             raise Misconfigured(f"line_limit is {line_limit}: write 1 or more, in bytes")
-        self._file = file
+        # The process may change its folder later.
+        self._file = Path(file).absolute() if isinstance(file, str | Path) and file != "-" else file
         self._id = id
         self._patience = seconds(patience, "patience")
         self._line_limit = line_limit

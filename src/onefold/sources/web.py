@@ -21,7 +21,7 @@ import anyio
 
 from onefold.core.backoff import Backoff, pause
 from onefold.core.errors import Misconfigured
-from onefold.core.redaction import HIDDEN, host_of, hosts_alone, scrubbed
+from onefold.core.redaction import HIDDEN, breaks_in_login, host_of, hosts_alone, is_web, scrubbed
 from onefold.core.terms import Seconds
 from onefold.core.wire import Unreadable, parse
 
@@ -76,7 +76,7 @@ class Web:
 
     def __init__(self, url: str, headers: Mapping[str, str], manners: Manners) -> None:
         _library()
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        if not is_web(url, "the URL of the web site"):
             raise Misconfigured(f"the URL {told(url)} is none of a web site: write http://… or https://…")
         self.url = url
         self._headers = {"Accept": "application/json", **headers, "Accept-Encoding": "gzip"}
@@ -188,6 +188,8 @@ def followed(url: str, link: str) -> str:
 
 def told(url: str) -> str:
     """Name a place without what may be secret in it: no user, no query, no long part of its path."""
+    if breaks_in_login(url):
+        return host_of(url)
     parts = urlsplit(url).path.split("/")
     return host_of(url) + "/".join("…" if len(part) >= LONG_SEGMENT else part for part in parts)
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, Literal, Protocol
+from urllib.parse import quote
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unreachable
-from onefold.core.redaction import scrubbed
+from onefold.core.redaction import check_login, scrubbed
 from onefold.core.terms import Seconds
 
 Kind = Literal["sqlite", "postgresql", "mariadb"]
@@ -65,7 +66,9 @@ class Database:
 
     def __init__(self, url: str, patience: Seconds = PATIENCE) -> None:
         self.kind = kind_of(url)
-        self._url = url
+        if self.kind != "sqlite":
+            check_login(url, f"the {self.kind}:// URL of a table")
+        self._url = absolute(url) if self.kind == "sqlite" else url
         self._patience = patience
         self._driver = _driver(self.kind)
         self._forget()
@@ -82,13 +85,13 @@ class Database:
             _INHERITED.append(self._connection)  # it is the parent's: closing it here would close it there
             self._forget()
         with self._lock:
-            connection = self._begun(write)
             try:
+                connection = self._begun(write)
                 yield connection
                 with self._driver.translating():
                     self._driver.commit(connection)
             except BaseException:
-                self._undo(connection)
+                self._undo()  # an interrupt may have come right after it was begun
                 raise
 
     def _begun(self, write: bool) -> Any:
@@ -111,9 +114,10 @@ class Database:
             words = scrubbed(str(error), self._url).strip().splitlines() or [type(error).__name__]
             raise Unreachable(f"the {self.kind} database was not reached: {words[0]:.200}") from None
 
-    def _undo(self, connection: Any) -> None:
+    def _undo(self) -> None:
         try:
-            self._driver.roll_back(connection)
+            if self._connection is not None:
+                self._driver.roll_back(self._connection)
         except Exception:  # a connection that is lost has rolled back; the first error is the news
             self._drop()
 
@@ -154,11 +158,21 @@ def kind_of(url: str) -> Kind:
     """Say which kind of database a URL names."""
     scheme = url.partition(":")[0].partition("+")[0]
     if scheme not in SCHEMES:
+        # Only what looks like a scheme is quoted: the rest may begin with a user and a password.
+        quoted = repr(scheme) if "://" in url and scheme.isalnum() and len(scheme) <= 20 else "the URL"
         raise Misconfigured(
-            f"{scheme[:20]!r} names no database whose tables can be used: "
+            f"{quoted} names no database whose tables can be used: "
             "write sqlite:///file.db, postgresql://… or mariadb://…"
         )
     return SCHEMES[scheme]
+
+
+def absolute(url: str) -> str:
+    """Name a relative file of SQLite by its whole path: the process may change its folder later."""
+    rest = url.removeprefix("sqlite:///")
+    if rest == url or rest.startswith(("/", "?", ":memory:")) or not rest:
+        return url
+    return f"sqlite:///{quote(os.getcwd())}/{rest}"
 
 
 def _driver(kind: Kind) -> Driver:

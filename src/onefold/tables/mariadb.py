@@ -13,6 +13,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from onefold.core.errors import Locked, Misconfigured, Unreachable
+from onefold.core.redaction import ESCAPED
 from onefold.core.terms import Seconds
 from onefold.tables import Row
 
@@ -95,8 +96,14 @@ class Mariadb:
 
 def _where(url: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Read a URL as the store of this kind does; an option that nobody knows, nobody would keep."""
-    split = urlsplit(url)
-    options = dict(parse_qsl(split.query))
+    try:
+        split = urlsplit(url)
+        port, options = split.port or 3306, dict(parse_qsl(split.query))
+    except ValueError:
+        raise Unreachable(
+            f"the mariadb database was not reached: its URL cannot be read. Check host, port and options, "
+            f"and {ESCAPED}"
+        ) from None
     database = unquote(split.path.removeprefix("/"))
     if not database or "/" in database:
         raise Misconfigured("the mariadb:// URL names no database: write mariadb://user@host:3306/database")
@@ -104,7 +111,7 @@ def _where(url: str) -> tuple[dict[str, Any], dict[str, str]]:
         raise Misconfigured(
             f"the mariadb:// URL has an option {strange!r:.40}; known are {', '.join(OPTIONS)}"
         )
-    where = {"host": split.hostname or "localhost", "port": split.port or 3306, "database": database}
+    where = {"host": split.hostname or "localhost", "port": port, "database": database}
     return {
         **where,
         "user": unquote(split.username or ""),

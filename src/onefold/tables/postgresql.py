@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -10,7 +12,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from onefold.core.errors import Locked, Unreachable
+from onefold.core.redaction import ESCAPED
 from onefold.core.terms import Seconds
+from onefold.core.transport import verifying
 from onefold.tables import Row
 
 Connection = psycopg.Connection[Any]
@@ -31,11 +35,11 @@ class Postgresql:
     """PostgreSQL, behind the one face."""
 
     def connect(self, url: str, patience: Seconds) -> Connection:
-        given = conninfo_to_dict(url)
+        given = _verifying(_parameters(url))
         given.setdefault("connect_timeout", "10")
         # Times are compared as texts and numbers of UTC: nobody's own zone may show in them.
         options = f"{given.get('options') or ''} -c lock_timeout={int(patience * 1000)} -c TimeZone=UTC"
-        connection: Connection = psycopg.connect(**{**given, "options": options.strip()})  # type: ignore[arg-type]
+        connection: Connection = psycopg.connect(**{**given, "options": options.strip()})
         return connection
 
     def begin(self, connection: Connection, write: bool) -> None:
@@ -73,6 +77,22 @@ class Postgresql:
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             words = str(error).strip().splitlines() or ["it is gone"]
             raise Unreachable(f"the database did not answer: {words[0]:.200}") from error
+
+
+def _parameters(url: str) -> dict[str, Any]:
+    try:
+        return dict(conninfo_to_dict(url))
+    except (psycopg.Error, UnicodeError):
+        # Not told why: the driver quotes the part that it cannot read, which may be of the password.
+        raise Unreachable(
+            f"the postgresql database was not reached: its URL cannot be read. Check host, port and options, "
+            f"and {ESCAPED}"
+        ) from None
+
+
+def _verifying(given: Mapping[str, Any]) -> dict[str, Any]:
+    own = (os.environ.get("PGSSLROOTCERT", ""), os.path.expanduser("~/.postgresql/root.crt"))
+    return verifying(given, own, ssl.get_default_verify_paths().cafile, os.path.isfile)
 
 
 def _placed(sql: str) -> str:

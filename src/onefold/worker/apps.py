@@ -68,7 +68,7 @@ def load(name: str, module: str | None = None) -> App:
         module = f"{HOME}.{_known(name, built_in())}"
     try:
         found = import_module(module)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise Misconfigured(_missing(name, module, error)) from error
     for part in ("Settings", "pipelines"):
         if not hasattr(found, part):
@@ -92,10 +92,13 @@ def _known(name: str, names: Iterable[str]) -> str:
     )
 
 
-def _missing(name: str, module: str, error: ModuleNotFoundError) -> str:
+def _missing(name: str, module: str, error: ImportError) -> str:
     if error.name and f"{module}.".startswith(f"{error.name}."):
         return f"the app {name} is said to be {module}, but there is no module {error.name}"
-    return f'the app {name} needs {error.name}, which is not installed: pip install "onefold[{_extra(name)}]"'
+    # A package may be there while a library that it needs is missing: then the error names no module.
+    reason = str(error).partition("\n")[0].rstrip(".")
+    lacks = f"needs {error.name}, which is not installed" if error.name else f"cannot be loaded: {reason}"
+    return f'the app {name} {lacks}: pip install "onefold[{_extra(name)}]"'
 
 
 def _extra(name: str) -> str:

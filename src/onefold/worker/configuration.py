@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Container, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -17,7 +17,9 @@ import msgspec
 
 from onefold.core.errors import Misconfigured
 from onefold.core.terms import seconds
+from onefold.stores.configured import check_names, known, origin
 from onefold.stores.locate import FILE, anchored
+from onefold.worker.file import File
 from onefold.worker.secret import Secret, is_reference, resolved
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -25,7 +27,6 @@ S = TypeVar("S", bound=msgspec.Struct)
 DEFAULT = "the default"
 VARIABLES = {"grace": "ONEFOLD_GRACE", "listen": "ONEFOLD_LISTEN", "log": "ONEFOLD_LOG"}
 
-_TOP = ("store", "worker", "pipelines", "apps")
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<field>\w+)`")
 
@@ -110,7 +111,7 @@ def read(file: Path) -> Configuration:
 
 def parsed(tables: Mapping[str, Any], text: str, file: Path) -> Configuration:
     """Sort the tables of a file; the text tells on which line a setting stands."""
-    known("", tables, _TOP, str(file))
+    check_names(tables, text, file)
     pipelines = _sections("pipelines", tables, text, file)
     apps = _sections("apps", tables, text, file)
     if both := sorted(pipelines.keys() & apps.keys()):
@@ -132,37 +133,10 @@ def _sections(kind: str, tables: Mapping[str, Any], text: str, file: Path) -> di
 def _section(title: str, table: object, text: str, file: Path) -> Section:
     if not isinstance(table, dict):
         raise Misconfigured(f"{title} in {file} is no table: write [{title}] and its settings below it")
-    return Section(title, {name: Value(one, _origin(text, title, name, file)) for name, one in table.items()})
-
-
-def _origin(text: str, title: str, name: str, file: Path) -> str:
-    line = line_of(text, title, name)
-    return f"{file}, line {line}" if line else str(file)
-
-
-def line_of(text: str, title: str, name: str) -> int | None:
-    """Say on which line a setting stands; None where it is written in a way we do not follow."""
-    inside = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
-            inside = header[1].replace('"', "").replace("'", "")
-        elif inside == title and re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.]", line):
-            return number
-    return None
+    return Section(title, {name: Value(one, origin(text, title, name, file)) for name, one in table.items()})
 
 
 # ----- checking
-
-
-def known(title: str, names: Iterable[str], allowed: Iterable[str], origin: str) -> None:
-    """Refuse names that mean nothing, with the nearest one that does."""
-    wanted = list(allowed)
-    for name in names:
-        if name not in wanted:
-            near = get_close_matches(name, wanted, 1)
-            hint = f"did you mean {near[0]}?" if near else f"these are known: {', '.join(wanted)}"
-            where = f"[{title}] has" if title else "there is"
-            raise Misconfigured(f"{where} no setting {name!r}: {hint} (from {origin})")
 
 
 def struct(kind: type[S], section: Section, folder: Path) -> S:
@@ -171,14 +145,15 @@ def struct(kind: type[S], section: Section, folder: Path) -> S:
     fields = [field.name for field in msgspec.structs.fields(kind)]
     for name, one in values.items():
         known(title, [name], fields, one.origin)
-    plain = {name: _looked_up(one, f"{name} of [{title}]", folder) for name, one in values.items()}
+    plain = {name: looked_up(one, f"{name} of [{title}]", folder) for name, one in values.items()}
+    plain |= _defaults(kind, plain.keys(), folder)
     try:
-        return msgspec.convert(plain, kind, dec_hook=_hook)
+        return msgspec.convert(plain, kind, dec_hook=partial(_hook, folder))
     except msgspec.ValidationError as error:
         raise Misconfigured(_told(str(error), section)) from None
 
 
-def _looked_up(given: Value, what: str, folder: Path) -> Any:
+def looked_up(given: Value, what: str, folder: Path) -> Any:
     """Read what env: and file: name, also inside of lists and tables; a relative file lies beside ours."""
 
     def look(value: Any) -> Any:
@@ -195,7 +170,17 @@ def _looked_up(given: Value, what: str, folder: Path) -> Any:
     return look(given.value)
 
 
-def _hook(kind: type, value: Any) -> Any:
+def _defaults(kind: type[msgspec.Struct], given: Container[str], folder: Path) -> dict[str, Any]:
+    """Return the defaults that name files, as the same text in a section would be read."""
+    texts = {field.name: field.default for field in msgspec.structs.fields(kind) if field.name not in given}
+    files = {name: str(text) for name, text in texts.items() if isinstance(text, File)}
+    urls = {name: anchored(text, folder) for name, text in texts.items() if type(text) is str}
+    return files | {name: url for name, url in urls.items() if url != texts[name]}
+
+
+def _hook(folder: Path, kind: type, value: Any) -> Any:
+    if kind is File and isinstance(value, str):
+        return File(value, folder)
     if kind is not Secret:
         raise NotImplementedError(f"a setting cannot be a {kind.__name__}")
     if not isinstance(value, Secret):
@@ -211,8 +196,8 @@ def _told(problem: str, section: Section) -> str:
     if missing := _MISSING.match(problem):
         return f"[{title}] needs {path and path + '.'}{missing['field']}: add it to {FILE}"
     name = re.split(r"[.\[]", path, maxsplit=1)[0]
-    origin = values[name].origin if name in values else FILE
-    return f"{path or 'a setting'} of [{title}] is wrong: {what.replace('`', '')} (from {origin})"
+    where = values[name].origin if name in values else FILE
+    return f"{path or 'a setting'} of [{title}] is wrong: {what.replace('`', '')} (from {where})"
 
 
 # ----- the worker's own settings
@@ -222,8 +207,8 @@ def worker_settings(found: Configuration, flags: Mapping[str, Any]) -> tuple[Wor
     """Say how the worker behaves, and where each setting came from: a flag, the environment, or the file."""
     values = {**found.worker.values, **_from_environment(), **_from_flags(flags)}
     settings = struct(WorkerSettings, Section("worker", values), found.folder)
-    origin = values.get("grace", Value(None, DEFAULT)).origin
-    seconds(settings.grace, f"grace (from {origin})")
+    where = values.get("grace", Value(None, DEFAULT)).origin
+    seconds(settings.grace, f"grace (from {where})")
     return settings, {
         name: Value(getattr(settings, name), values[name].origin if name in values else DEFAULT)
         for name in WorkerSettings.__struct_fields__

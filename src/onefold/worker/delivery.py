@@ -19,12 +19,14 @@ import anyio
 
 from onefold.core.claims import Answer, Bid, Ending
 from onefold.core.entry import Effect
-from onefold.core.errors import Later, LostClaim, OnefoldError, Refused
+from onefold.core.errors import Later, LostClaim, OnefoldError, Refused, Unfinished
 from onefold.core.ports import Sink
 from onefold.core.protocol import begin_many, end, renew, stop_by
+from onefold.core.reasons import described
 from onefold.core.record import Fate
 from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
+from onefold.drive.functions import unfinished
 from onefold.drive.tokens import tokens
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
@@ -32,7 +34,6 @@ from onefold.worker.crew import Crew
 from onefold.worker.eager import Eager
 from onefold.worker.ends import Ends
 from onefold.worker.racing import RunnersUp, claim_raced, overtake
-from onefold.worker.secret import masked
 from onefold.worker.tally import Tally
 from onefold.worker.work import Attempt, Task, bid, is_kept, written
 
@@ -266,7 +267,7 @@ class Delivery:
         try:
             attempt.request = await self._prepare(attempt, attempt.record)
         except Exception as error:  # nothing was sent: preparing is safe to repeat
-            refused = error if isinstance(error, Refused) else Refused(f"{type(error).__name__}: {error}")
+            refused = error if isinstance(error, Refused) else Refused(described(error))
             await self._ended([attempt], [refused], fates)
             return False
         return True
@@ -357,10 +358,14 @@ class Delivery:
             log.warning("%s: %d records could not overtake others: %s", self.name, len(bids), error)
 
     def _ending(self, attempt: Attempt, result: Any | BaseException) -> Ending:
+        if what := unfinished(result):  # a function that did not run must not count as done
+            result = Unfinished(
+                attempt.key, f"the sink returned {what}", "do the work in the sink's function"
+            )
         if not isinstance(result, BaseException):
             return Ending("returned", kept(attempt.key, result))
         how = self._way.ending(result)
-        error = masked(f"{type(result).__name__}: {result}")
+        error = described(result)
         level = logging.INFO if isinstance(result, Later) else logging.WARNING
         names = {"pipeline": self.name, "source": attempt.record.source, "key": str(attempt.key)}
         log.log(level, "%s: %s did not end well: %s", self.name, attempt.key, error, extra=names)

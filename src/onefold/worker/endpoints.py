@@ -37,12 +37,13 @@ from onefold.core.endpoints import (
 )
 from onefold.core.errors import Misconfigured, OnefoldError, Unreachable
 from onefold.core.key import Key
+from onefold.core.reasons import described
 from onefold.core.redaction import safe_url
 from onefold.core.terms import Duration, seconds
 from onefold.drive import AsyncPorts, arun
 from onefold.worker import settings
 from onefold.worker.pipeline import Pipeline
-from onefold.worker.secret import is_reference, masked, resolved
+from onefold.worker.secret import is_reference, resolved
 
 log = logging.getLogger("onefold.worker")
 
@@ -76,6 +77,7 @@ class Pool:
         self.name = name
         self.key = pool_key(name)
         self._given = wanted(list(endpoints), schemes, private)
+        self._folder = Path.cwd()  # file: references are relative to it, wherever the process goes later
         self._probe = probe
         self._demands = demands or Demands()
         self._every = seconds(every, f"every of pool {name}")
@@ -148,7 +150,7 @@ class Pool:
         except TimeoutError:
             found[one.url] = f"no answer within {self._timeout:g} s"
         except Exception as error:  # whatever a probe raises says that the endpoint is of no use now
-            found[one.url] = masked(f"{type(error).__name__}: {error}")
+            found[one.url] = described(error)
 
     # ----- what is known
 
@@ -190,7 +192,7 @@ class Pool:
     async def _checked(self, one: Endpoint) -> str:
         """Give the address itself, if it may be used."""
         what = f"an endpoint of {self.name}"
-        url = resolved(one.url, what, Path.cwd()) if is_reference(one.url) else one.url
+        url = resolved(one.url, what, self._folder) if is_reference(one.url) else one.url
         check_url(url, self._schemes, self._private)
         if not self._private:
             await check_host(url)

@@ -22,6 +22,7 @@ from onefold.core.key import Key
 from onefold.core.operate import look
 from onefold.core.ports import Claim
 from onefold.core.protocol import end, note_failure
+from onefold.core.reasons import described
 from onefold.core.record import Fate, Record
 from onefold.core.terms import Terms
 from onefold.drive import AsyncPorts, Ports, arun, run
@@ -30,7 +31,6 @@ from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
 from onefold.stores import join
 from onefold.worker.racing import claim_raced
-from onefold.worker.secret import masked
 from onefold.worker.tally import Tally
 from onefold.worker.work import Attempt, Task, bid, is_kept
 
@@ -157,7 +157,7 @@ class JoinedDelivery:
 
     def _failed(self, task: Task, error: Exception) -> Fate:
         """Count an attempt whose transaction was rolled back, in a transaction of its own."""
-        said = masked(f"{type(error).__name__}: {error}")
+        said = described(error)
         later = isinstance(error, Later)
         log.log(
             logging.INFO if later else logging.WARNING,

@@ -19,6 +19,7 @@ from typing import Any
 
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.terms import Terms
+from onefold.stores.configured import known
 from onefold.worker import apps
 from onefold.worker.configuration import (
     Configuration,
@@ -26,7 +27,6 @@ from onefold.worker.configuration import (
     PipelineSettings,
     Section,
     Values,
-    known,
     struct,
 )
 from onefold.worker.pipeline import Pipeline

@@ -23,11 +23,11 @@ from onefold.core.errors import OnefoldError, Unreachable
 from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.ports import Source
+from onefold.core.reasons import described
 from onefold.core.record import At, Fate, Gap, Page, Record, Standing
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.acting import Acting, Fresh
 from onefold.worker.progress import Recent, Ticket, Track, cursor_key, highest, moved, position, read_before
-from onefold.worker.secret import masked
 
 log = logging.getLogger("onefold.worker")
 
@@ -102,7 +102,7 @@ class Reader:
 
     def _tell_trouble(self, error: Exception) -> None:
         """Say what went wrong with the last page: there is no further round that would."""
-        self.tally.errors[self.name] = masked(f"{type(error).__name__}: {error}")
+        self.tally.errors[self.name] = described(error)
         log.error(
             "%s: source %s ended before all it showed was accounted for: %s",
             *(self.pipeline.name, self.name, error),
@@ -163,7 +163,7 @@ class Reader:
         self._failures = failures_now(self._backoff, self._failures, None if since is None else now - since)
         self._well_since = self._trouble = None
         self.caught_up = False
-        self.tally.errors[self.name] = masked(f"{type(error).__name__}: {error}")
+        self.tally.errors[self.name] = described(error)
         self.tally.connected.pop(self.name, None)
         wait = pause(self._backoff, self._failures, random.random())
         log.warning(

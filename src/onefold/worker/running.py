@@ -21,7 +21,7 @@ from onefold.core.ports import AsyncClock, AsyncStore
 from onefold.core.terms import Duration, seconds
 from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, Tap
 from onefold.stores import aconnect
-from onefold.stores.locate import announce, locate
+from onefold.stores.locate import announce, locate, refuse_empty, working_folder
 from onefold.worker.acting import Acting
 from onefold.worker.endpoints import pools
 from onefold.worker.pipeline import Pipeline
@@ -69,7 +69,10 @@ class Worker:
         """Whether to end when every source was read to its present."""
         self.beside = [*(pool.attend for pool in pools(pipelines)), *beside]
         self._hurry: anyio.CancelScope | None = None
+        if isinstance(store, str):
+            refuse_empty(store, "the URL of the store")
         self._store = store
+        self._folder = working_folder()  # now: a process may change it before it runs
         self._grace = seconds(grace, "grace")
         self._stop: anyio.Event | None = None
         self._asked = False
@@ -134,7 +137,7 @@ class Worker:
     def _connected(self) -> AsyncStore:
         if self._store is not None and not isinstance(self._store, str):
             return self._store
-        located = locate(self._store)
+        located = locate(self._store, self._folder)
         announce(located)
         return aconnect(located.url)
 

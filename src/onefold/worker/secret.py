@@ -11,13 +11,14 @@ import re
 from pathlib import Path
 
 from onefold.core.errors import Misconfigured
-from onefold.core.redaction import HIDDEN, scrubbed
+from onefold.core.redaction import HIDDEN, KNOWN, masked
 
 SHORTEST = 4
 """Values below this length are not masked: they would take every second word out of a log."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_known: set[str] = set()
+
+__all__ = ["SHORTEST", "Secret", "is_reference", "masked", "resolved"]
 
 
 class Secret(str):
@@ -27,19 +28,11 @@ class Secret(str):
 
     def __new__(cls, value: str) -> Secret:
         if len(value) >= SHORTEST:
-            _known.add(value)
+            KNOWN.add(value)
         return super().__new__(cls, value)
 
     def __repr__(self) -> str:
         return f"Secret({HIDDEN})"
-
-
-def masked(text: str) -> str:
-    """Take every known secret, and whatever looks like one in a URL, out of a text."""
-    # The longest first: one secret may begin with another.
-    for value in sorted(_known, key=len, reverse=True):
-        text = text.replace(value, HIDDEN)
-    return scrubbed(text)
 
 
 def is_reference(value: object) -> bool:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 from eth_hash.auto import keccak
 
 from onefold.apps.copytrade.trades import Side, Trade, summed
+
+# It is imported with the first log, because that is slow. Notice a missing package before a worker runs.
+if find_spec("eth_abi") is None:
+    raise ModuleNotFoundError("No module named 'eth_abi'", name="eth_abi")
 
 Log = Mapping[str, Any]
 Filter = dict[str, Any]

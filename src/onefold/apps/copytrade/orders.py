@@ -52,7 +52,7 @@ class Paper:
     window: Seconds | None = None
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._file = file.absolute()
 
     async def place(self, order: Request) -> Placed:
         return await asyncio.to_thread(self._placed, order)

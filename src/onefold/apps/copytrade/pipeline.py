@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,6 +24,7 @@ from onefold.core.ports import Source
 from onefold.core.terms import Terms, forever_or_seconds, seconds
 from onefold.sources.poll import Offset, Poll
 from onefold.worker.endpoints import Pool
+from onefold.worker.file import File, located
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.settings import Live, Setting
 
@@ -52,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """An order service; without it copies are made on paper."""
     orders_window: str = "24h"
     """For how long the order service remembers the ids of orders."""
-    paper: str = "copytrade-paper.db"
+    paper: File = File("copytrade-paper.db")
     """The file of the paper exchange."""
     streams: Addresses = ("wss://polygon-bor-rpc.publicnode.com",)
     nodes: Addresses = ("https://polygon-bor-rpc.publicnode.com", "https://polygon-rpc.com")
@@ -167,7 +167,7 @@ def _activity(settings: Settings, leader: str, back: float) -> Activity:
 
 def _exchange(settings: Settings) -> Exchange:
     if not settings.orders_url:
-        return Paper(Path(settings.paper))
+        return Paper(located(settings.paper))
     if not settings.orders_url.startswith(("http://", "https://")):
         raise Misconfigured(f"orders_url is {settings.orders_url!r:.60}: write https://host")
     return Remote(settings.orders_url, forever_or_seconds(settings.orders_window, "orders_window"))

@@ -12,12 +12,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from onefold.apps.listings.schema import fresh, migrate, statements
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.tables import Database
-from onefold.worker.configuration import nearest
-from onefold.worker.secret import is_reference, masked, resolved
+from onefold.worker.configuration import looked_up, nearest
+from onefold.worker.secret import masked
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -60,9 +61,7 @@ def _configured() -> str:
             "no database is named: write database = … below [apps.listings] in onefold.toml, "
             "or: python -m onefold.apps.listings sqlite:///listings.db"
         )
-    if is_reference(given.value):
-        return resolved(str(given.value), "database of [apps.listings]", found.folder)
-    return str(given.value)
+    return str(looked_up(given, "database of [apps.listings]", found.folder))
 
 
 def is_missing(url: str) -> bool:
@@ -71,7 +70,7 @@ def is_missing(url: str) -> bool:
 
 
 def _file(url: str) -> Path:
-    return Path(url.removeprefix("sqlite:///").partition("?")[0])
+    return Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])).absolute()
 
 
 def _make(url: str, apply: bool) -> int:

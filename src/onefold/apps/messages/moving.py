@@ -175,9 +175,8 @@ def move_in(
 def items(place: str, standard_input: TextIO = sys.stdin) -> Iterator[Mapping[str, Any]]:
     """Give the items of a table by its URL, of a file that AWS tools wrote, or of standard input (`-`)."""
     if place.startswith("dynamodb:"):
-        yield from dynamodb_items(place)
-        return
-    yield from exported(standard_input.read() if place == "-" else _read(place))
+        return dynamodb_items(place)
+    return exported(standard_input.read() if place == "-" else _read(place))
 
 
 def _read(file: str) -> str:

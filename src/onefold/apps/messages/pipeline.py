@@ -13,11 +13,13 @@ from onefold.core.ports import Sink, Source
 from onefold.core.record import Record
 from onefold.core.rows import pick
 from onefold.core.terms import Seconds, Terms, seconds
+from onefold.drive.functions import kind
 from onefold.sinks.command import Command
 from onefold.sinks.function import Function
 from onefold.sinks.http import Http
 from onefold.sinks.mail import Mail
 from onefold.sources.replay import Replay
+from onefold.worker.file import File, located
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.secret import Secret
 from onefold.worker.settings import Live
@@ -57,7 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     processor: str
     """Who processes: nodes with one processor share the work, another processor does all of it again."""
-    signals: str = "-"
+    signals: File = File("-")
     """A file of JSON lines, or - for standard input."""
     follow: str = ""
     """How often a file is looked at for new lines; empty to end where it ends."""
@@ -67,8 +69,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Instead of lines, a source of yours: module:source. It names its records itself."""
     mail: MailSettings | None = None
     webhook: WebhookSettings | None = None
-    command: tuple[str, ...] = ()
-    """A program and its arguments; it gets the signal as JSON on its standard input."""
+    command: tuple[File, ...] = ()
+    """A program and its arguments; it gets the signal as JSON on its standard input.
+
+    A program with a / in its name is looked for beside onefold.toml.
+    """
     function: str = ""
     """module:function, called with the signal."""
     effect: Repeats | None = None
@@ -117,7 +122,8 @@ def _source(settings: Settings) -> Source:
         if not hasattr(source, "read"):
             raise Misconfigured(f"source is {settings.source!r}, which is no source: it has no read()")
         return source
-    return Replay(settings.signals, id=settings.id, follow=settings.follow or None)
+    signals = "-" if settings.signals == "-" else located(settings.signals)
+    return Replay(signals, id=settings.id, follow=settings.follow or None)
 
 
 def _sink(settings: Settings) -> Sink:
@@ -127,10 +133,15 @@ def _sink(settings: Settings) -> Sink:
     if settings.webhook:
         return _webhook(settings.webhook, settings.effect or "keyed", settings.timeout)
     if settings.command:
-        return Command(settings.command, effect=effect, timeout=settings.timeout)
+        program, *arguments = settings.command
+        # A name without a slash is looked for in $PATH.
+        found = str(located(program)) if "/" in program else program
+        return Command([found, *arguments], effect=effect, timeout=settings.timeout)
     function = _named(settings.function, "function")
     if not callable(function):
         raise Misconfigured(f"function is {settings.function!r}, which cannot be called")
+    if kind(function) in ("generator", "async generator"):
+        raise Misconfigured(f"function is {settings.function!r}, a generator: write a function that returns")
     return Function(lambda record: function(record.body), effect=effect)
 
 

@@ -23,7 +23,7 @@ from onefold.core.endpoints import Picks, check_url
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.record import Broken, Fate, Page, Record
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
-from onefold.sources.websocket.live import Disconnected, Live, Message, Watch
+from onefold.sources.websocket.live import Disconnected, Live, Message, Watch, check_installed
 
 __all__ = ["Disconnected", "Websocket"]
 
@@ -84,6 +84,7 @@ class Websocket:
     ) -> None:
         if isinstance(url, str):
             check_url(url, ("ws", "wss"), private=True)
+        check_installed()
         if type(buffer) is not int or buffer < 1 or type(largest) is not int or largest < 1:
             raise Misconfigured(f"buffer is {buffer!r} and largest is {largest!r}: write 1 or more")
         self.endpoints: Picks | None = None if isinstance(url, str) else url

@@ -232,6 +232,11 @@ class Live:
         return self._because(scrubbed(f"the line was cut: {error}", self._url))
 
 
+def check_installed() -> None:
+    """Refuse a websocket whose package is missing; a worker would take it for a connection to try again."""
+    _connector()
+
+
 def _connector() -> Any:
     try:
         from websockets.asyncio.client import connect
