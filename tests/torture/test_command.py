@@ -68,6 +68,14 @@ def test_a_run_whose_random_kills_all_come_too_late_says_so_and_still_gives_its_
     assert ended.left == []
 
 
+def test_workers_that_end_sooner_than_expected_are_killed_all_the_same(tmp_path: Path):
+    ended = Ended(tmp_path, "kill", "--effect", "joined", "--kills", "40", module="tests.torture.short_lives")
+
+    assert ended.code == 0, ended.text
+    assert ended.number("kills") == 40
+    assert ended.number("unexplained") == 0
+
+
 def test_a_torture_that_fails_itself_does_not_exit_as_if_it_had_found_something(tmp_path: Path):
     ended = Ended(
         tmp_path, "kill", "--effect", "keyed", "--kills", "0", "--server-kills", "1", "--restart", "false"

@@ -24,8 +24,8 @@ from typing import TextIO
 
 from onefold.core.entry import EFFECTS
 from onefold.core.errors import Misconfigured
-from onefold.testing.torture import births, clocks, durability, herds, kills, losses, zombies
-from onefold.testing.torture.places import place
+from onefold.testing.torture import births, clocks, durability, herds, kills, losses, storms, zombies
+from onefold.testing.torture.places import place, place_alone
 from onefold.testing.torture.worker import PLANTS, Site
 
 ORDER = ("before", "inside", "after")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _server(options: argparse.Namespace) -> str:
     """Say where the server of a store is; a store that has none needs none."""
-    if not place(options.store).on_server:
+    if not options.place(options.store).on_server:
         return ""
     variable = f"{options.store.upper()}_URL"
     url: str = options.url or os.environ.get(variable, "")
@@ -101,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
         "--plant", choices=births.PLANTS, default="none", help="make them wrongly, to see it found"
     )
     _common(verb)
+    verb = verbs.add_parser(
+        "storm", help="interrupt a process by signals at any moment while it uses a ledger"
+    )
+    verb.add_argument("--calls", type=_positive, default=2000, help="how many calls to make (2000)")
+    _common(verb)
+    verb.set_defaults(run=_storm, plant="none", place=place_alone)
     verb = verbs.add_parser("herd", help="let thousands claim one key at the same moment (reported)")
     verb.set_defaults(run=_herd, plant="none")
     verb.add_argument("--count", type=_positive, default=10_000, help="how many claimants (10000)")
@@ -121,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _common(verb: argparse.ArgumentParser) -> None:
+    verb.set_defaults(place=place)
     verb.add_argument("--store", default="sqlite", help="the store, by its scheme (sqlite)")
     verb.add_argument("--url", help="where the store's server is, if it has one")
     verb.add_argument("--seed", type=int, default=1, help="what the plan is drawn from (1)")
@@ -211,6 +218,15 @@ def _birth(options: argparse.Namespace, folder: Path) -> int:
     _list({"wedged": found.wedged})
     _say(f"birth: {found}")
     return _judged(not found.wedged, f"birth --count {options.count}", options)
+
+
+def _storm(options: argparse.Namespace, folder: Path) -> int:
+    with _progress("storm", options.calls) as progress:
+        found = storms.storm(options.store, options.server, folder, options.calls, options.seed, progress)
+    _list({"duplicated": found.duplicated, "done without running": found.unfounded})
+    _list({"unexplained": found.unexplained})
+    _say(f"storm: {found}")
+    return _judged(found.holds, f"storm --calls {options.calls}", options)
 
 
 def _herd(options: argparse.Namespace, folder: Path) -> int:

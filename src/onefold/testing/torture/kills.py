@@ -40,7 +40,12 @@ SECONDS = (60.0, 0.5)
 """How long a run may take: to begin with, and for each kill."""
 
 SERVER_SECONDS = 20.0
-"""How long it may take to kill a server, to get it back, and for its workers to come to their end."""
+"""How long workers may take to come to their end after their server is back.
+
+How long the server itself takes is not counted: some take a minute, on a machine with much else to do."""
+
+RESTART_SECONDS = 300
+"""How long a worker may live whose server is killed and comes back."""
 
 OUT_OF_TIME = "the run was broken off: it took too long"
 
@@ -169,13 +174,13 @@ class Campaign:
 
     def _at_random(self, lanes: int, until: int) -> None:
         ends: dict[Child, float] = {}
-        misses = 0
+        misses, life = 0, place(self.site.scheme).life
         # A worker that is still alive when the last one was sent belongs to this loop: nothing after it knows
         # this worker, and the account needs its trail.
         while (more := self.kills < until and misses < TRIES and not self.broken) or ends:
             while more and len(ends) < min(lanes, until - self.kills):
                 child = self.send(self._any_errand())
-                ends[child] = child.born + self.rng.uniform(0, place(self.site.scheme).life)
+                ends[child] = child.born + self.rng.uniform(0, life)
             now = time.monotonic()
             for child in [child for child, end in ends.items() if end <= now]:
                 os.kill(child.pid, signal.SIGKILL)
@@ -184,6 +189,9 @@ class Campaign:
                 del ends[child]
                 self.note(child)
                 misses = 0 if child.killed else misses + 1
+                if not child.killed:
+                    # How long workers live depends on the machine and on what they do: this one shows it.
+                    life = min(life, time.monotonic() - child.born)
 
     def _any_errand(self, count: int = 12) -> Errand:
         manners: list[Manner] = sorted({spot.manner for spot in spots(self.site.effect)})
@@ -200,10 +208,12 @@ class Campaign:
             if self.broken:
                 return
             self.deadline += SERVER_SECONDS
-            workers = [self.send(self._any_errand(40), lifetime=60) for _ in range(2)]
+            workers = [self.send(self._any_errand(40), lifetime=RESTART_SECONDS) for _ in range(2)]
             self._until_at_work(workers)
             self.children.watch(self.rng.uniform(0, 0.1))
+            began = time.monotonic()
             shots.restart()
+            self.deadline += time.monotonic() - began
             self.server_kills += 1
             self.children.until_ended(workers)
             for child in workers:

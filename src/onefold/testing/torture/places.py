@@ -51,12 +51,16 @@ class Place(NamedTuple):
     callers: tuple[Callable[[str], Caller], ...] = ()
     """Open a caller's own connection to the store at a URL, by each library that can be joined."""
     on_server: bool = False
+    shared: bool = True
+    """Whether another process finds the same store."""
     lend: Callable[[str], AbstractContextManager[object]] = nullcontext
     """Make what the URL of a store names, where the store does not do so itself, and remove it afterwards."""
     lease: float = 0.25
     """Seconds. Short leases make recovery quick; shorter than a store's worst answer they prove nothing."""
     life: float = 0.05
-    """Seconds after its fork within which a worker is killed at random: about what a few keys take."""
+    """Seconds after its fork within which a worker is killed at random: about what a few keys take.
+
+    Shorter from the first worker on that has ended before its moment."""
 
 
 def place(scheme: str) -> Place:
@@ -64,6 +68,11 @@ def place(scheme: str) -> Place:
     if scheme in PLACES:
         return PLACES[scheme]
     raise Misconfigured(f"{_why_not(scheme)}: {', '.join(PLACES)} can be tortured")
+
+
+def place_alone(scheme: str) -> Place:
+    """Return where a torture takes place that needs no second process."""
+    return _MEMORY if scheme == "memory" else place(scheme)
 
 
 def _why_not(scheme: str) -> str:
@@ -236,6 +245,8 @@ def _models_of_aws() -> object:
 
     return connected(Address("local", "warm", "http://127.0.0.1:1"))
 
+
+_MEMORY = Place(url=lambda _, folder: "memory:", warm=lambda: None, shared=False)
 
 PLACES: dict[str, Place] = {
     "sqlite": Place(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from onefold import Key, Ledger, Refused, Terms
-from onefold.core.entry import Change, Effect, Seen
+from onefold.core.entry import UNKNOWN, Change, Effect, Seen
 from onefold.core.errors import LostClaim, Unreachable, Unsettled
 from onefold.drive import Event
 from onefold.ledger.blocking import Claim
@@ -113,6 +113,8 @@ class Worker:
         self.report = report
         self.far_side = site.far_side
         self.returned: set[int] = set()
+        self.unanswered = False
+        """Whether the store left a call unanswered since this worker reached for its present keys."""
         self.waits: list[float] = []
         self.connect(errand)
 
@@ -122,6 +124,7 @@ class Worker:
 
     def tap(self, event: Event) -> None:
         """Say at once what the store has noted as done: who dies after that has left nothing open."""
+        self.unanswered |= _is_unanswered(event)
         if event.call.name == "swap" and event.reply is not None:
             for change, reply in zip(event.call.args[0], event.reply, strict=True):
                 if isinstance(reply, Seen) and _noted(change, reply):
@@ -174,6 +177,7 @@ class Worker:
 
     def single(self, key: int, patience: float) -> bool:
         """Try one key; say whether nothing more is to be done about it."""
+        self.unanswered = False
         self.report("reach", key)
         claim = self.claim(key, patience)
         if not claim.won:
@@ -191,9 +195,13 @@ class Worker:
 
     def give_back(self, claim: Claim) -> None:
         if self.manner == "releasing":
-            with self.wire.during("release"):
-                claim.release("not now")
-            self.end(claim, "released")
+            try:
+                with self.wire.during("release"):
+                    claim.release("not now")
+            except LostClaim:
+                self.end_lost(claim)
+            else:
+                self.end(claim, "released")
             return
         try:
             with self.wire.during("refuse"), claim:
@@ -213,7 +221,7 @@ class Worker:
             with self.wire.during("settle"):
                 claim.settle(os.getpid())
         except LostClaim:
-            self.end(claim, "lost")
+            self.end_lost(claim)
             return False
         self.end(claim, "settled")
         return True
@@ -239,6 +247,21 @@ class Worker:
         """Say what came of reaching for a key."""
         self.report("end", number_of(claim.key), state)
 
+    def end_lost(self, claim: Claim) -> None:
+        """Say that a claim was lost. That needs evidence: a claim that is lost without it is a finding.
+
+        Its lease ran out by this worker's own clock, for instance while a server was away. Or the killed
+        server left this worker's call unanswered: the call was done, another took over, and the worker that
+        asked again found the other's claim.
+        """
+        pulse = claim.pulse
+        if pulse is not None and time.monotonic() >= pulse.hold.since + pulse.terms.lease:
+            self.end(claim, "lost")
+        elif self.site.disturbed and self.unanswered:
+            self.end(claim, "unsure")
+        else:
+            raise RuntimeError(f"{claim.key} was lost within its lease, and the store answered every call")
+
     # ----- several at a time
 
     def batch(self, keys: Sequence[int]) -> list[int]:
@@ -248,6 +271,7 @@ class Worker:
         return busy + self.act_many([claim for claim in claims if claim.won])
 
     def claim_many(self, keys: Sequence[int]) -> list[Claim]:
+        self.unanswered = False
         for key in keys:
             self.report("reach", key)
         with self.wire.during("batch claim"):
@@ -291,7 +315,10 @@ class Worker:
 
     def _end_many(self, claims: Sequence[Claim], lost: Sequence[Claim], state: str) -> None:
         for claim in claims:
-            self.end(claim, "lost" if claim in lost else state)
+            if claim in lost:
+                self.end_lost(claim)
+            else:
+                self.end(claim, state)
 
 
 class JoinedWorker(Worker):
@@ -363,6 +390,12 @@ class JoinedWorker(Worker):
 def number_of(key: Key) -> int:
     """Read a key of this list from its label."""
     return int(key.label)
+
+
+def _is_unanswered(event: Event) -> bool:
+    """Say whether the store did not tell what became of a call."""
+    replies = event.reply if event.call.name == "swap" and event.reply is not None else ()
+    return event.error is not None or UNKNOWN in replies
 
 
 def _noted(change: Change, seen: Seen) -> bool:
