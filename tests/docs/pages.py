@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
-__all__ = ["Block", "anchors", "blocks", "links"]
+__all__ = ["Block", "anchors", "blocks", "links", "visible_blocks"]
 
 FENCE = re.compile(r"^ *(?P<marks>`{3,}|~{3,}) *(?P<language>[\w-]*)[^`]*$")
 HIDDEN = re.compile(r"^<!-- python$")
@@ -27,6 +27,12 @@ class Block:
     text: str
     line: int
     file: str | None = None
+    hidden: bool = False
+
+
+def visible_blocks(page: str) -> Iterator[Block]:
+    """Give the fenced blocks that readers see, in order."""
+    return (block for block in blocks(page) if not block.hidden)
 
 
 def blocks(page: str) -> Iterator[Block]:
@@ -34,7 +40,9 @@ def blocks(page: str) -> Iterator[Block]:
     for language, start, stop, lines in fences(page):
         saved = SAVED.match(lines[start - 2]) if start > 1 else None
         text = dedent("\n".join(lines[start:stop])) + "\n"
-        yield Block(language, text, start + 1, saved[1] if saved else None)
+        yield Block(
+            language, text, start + 1, saved[1] if saved else None, bool(HIDDEN.match(lines[start - 1]))
+        )
 
 
 def fences(page: str) -> Iterator[tuple[str, int, int, list[str]]]:

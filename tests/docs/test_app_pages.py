@@ -90,7 +90,7 @@ def values(span: str) -> Iterator[tuple[str, Any]]:
 
 def defaults(app: str) -> dict[str, Any]:
     return {
-        field.name: None if field.required else msgspec.to_builtins(default(field))
+        field.name: None if field.required else msgspec.to_builtins(default(field), enc_hook=str)
         for field in msgspec.structs.fields(load(app).settings)
     }
 

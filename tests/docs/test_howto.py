@@ -29,7 +29,7 @@ def test_a_reader_who_follows_the_page_has_a_store_that_keeps_the_contract(pytes
 
     result = follow(pytester, written)
 
-    assert list(written) == ["folder_store.py", "test_folder_store.py", "pytest.ini"]
+    assert list(written) == ["folder_store.py", "test_folder_store.py", "pytest.ini", "check.py", "use.py"]
     result.assert_outcomes(passed=2 * len(contract_tests()))
 
 

@@ -32,6 +32,8 @@ CLAUSES = {
 """How many things each of the sixteen traps of the outside says."""
 MISTAKES = 61
 OUTSIDE, DOCUMENTS = "## Traps of the outside", "## Mistakes of the five documents"
+EDGES = "## Edges of the ledger"
+"""The rows of this section have no numbers."""
 
 
 def wanted() -> list[str]:
@@ -45,7 +47,8 @@ def wanted() -> list[str]:
 
 def numbered(page: str) -> list[str]:
     """Read the numbers of the rows, those of the outside first."""
-    _, outside, documents = re.split(rf"^{OUTSIDE}$|^{DOCUMENTS}$", page, flags=re.MULTILINE)
+    numbered_part = page.partition(f"\n{EDGES}\n")[0]
+    _, outside, documents = re.split(rf"^{OUTSIDE}$|^{DOCUMENTS}$", numbered_part, flags=re.MULTILINE)
     return [
         row.split("|")[1].strip() for part in (outside, documents) for row in rows(part) if row[2:3] != "|"
     ]

@@ -263,3 +263,16 @@ def test_installed_servers_are_installed_once(without_wheels, monkeypatch):
     launcher.add_servers(str(python))
 
     assert launcher.is_current(".venv", "servers")
+
+
+def test_pyright_that_cannot_be_installed_is_an_error_and_an_installed_one_is_kept(without_wheels):
+    launcher, python = without_wheels
+    with pytest.raises(launcher.Stop, match=r"pyright\.lock failed(.|\n)*no wheel"):
+        launcher.add_pyright(str(python))
+    script(python, "exit 0")
+
+    launcher.add_pyright(str(python))
+    script(python, "exit 1")
+    launcher.add_pyright(str(python))
+
+    assert launcher.is_current(".venv", "pyright")
