@@ -1,7 +1,11 @@
 """What holds for every test: --slow, --stalls, the closing line about stores, and the servers' fixtures."""
 
+import os
 import signal
+import sys
+import threading
 from collections.abc import Generator
+from functools import partial
 
 import pytest
 from coverage import Coverage
@@ -12,6 +16,11 @@ from tests.stores_tested import StoresTested
 
 pytest_plugins = ["tests.servers.fixtures", "tests.servers.cassandra_guarded"]
 
+
+# Lines are not counted in a forked child. Its counts are lost anyway, and the lock of the counters may belong
+# to a thread that the child does not have. Registered before the hooks of Onefold, whose lines are counted.
+os.register_at_fork(after_in_child=partial(sys.settrace, None))
+os.register_at_fork(after_in_child=partial(threading.settrace, None))
 
 # How fast an example is says something of the machine, and must not decide a test.
 settings.register_profile("onefold", deadline=None)
@@ -40,14 +49,17 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Count lines only where that is wanted; pytest-cov's own mark goes on counting in fixtures."""
-    counting = Coverage.current()
-    if counting is None or item.path.parent.name in MEASURED:
-        return (yield)
-    counting.stop()
+    stopped: list[Coverage] = []
+    # A worker of xdist has two: pytest-cov starts one before it knows that it is in a worker. If only the
+    # last one stopped, the first would go on counting.
+    while item.path.parent.name not in MEASURED and (counting := Coverage.current()) is not None:
+        counting.stop()
+        stopped.append(counting)
     try:
         return (yield)
     finally:
-        counting.start()
+        for counting in reversed(stopped):
+            counting.start()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

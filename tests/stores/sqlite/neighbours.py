@@ -52,10 +52,7 @@ def in_children(works: Sequence[Callable[[], T]]) -> list[T]:
         try:
             for child in children:
                 child.start()
-            told: list[Any] = [
-                ours.recv() if ours.poll(PATIENCE) else _stack(child, stacks)
-                for child, (ours, _) in zip(children, pipes, strict=True)
-            ]
+            told = [_heard(ours, children, stacks) for ours, _ in pipes]
         finally:
             faulthandler.unregister(STACK)
             for child in filter(lambda child: child.pid, children):
@@ -67,13 +64,16 @@ def in_children(works: Sequence[Callable[[], T]]) -> list[T]:
     return told
 
 
-def _stack(child: BaseProcess, stacks: IO[bytes]) -> TimeoutError:
-    """End a child that hangs, and say where it hung."""
-    assert child.pid is not None
-    os.kill(child.pid, STACK)
-    child.join()
+def _heard(child: Connection, all_children: Sequence[BaseProcess], stacks: IO[bytes]) -> Any:
+    """Wait for the answer of a child. If it hangs, say where each of them is: it may wait for another."""
+    if child.poll(PATIENCE):
+        return child.recv()
+    for one in all_children:
+        if one.pid is not None and one.is_alive():
+            os.kill(one.pid, STACK)
+            one.join()
     stacks.seek(0)
-    return TimeoutError(f"a child hangs:\n{stacks.read().decode()}")
+    raise TimeoutError(f"a child hangs:\n{stacks.read().decode()}")
 
 
 def _report(start: Callable[[], Any], work: Callable[[], Any], to: Connection) -> None:
