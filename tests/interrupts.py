@@ -1,27 +1,39 @@
-"""Interrupt a call before the n-th line that it runs in given folders, as a signal's exception would.
+"""Interrupt a call before the n-th line that it runs in given files, as a signal's exception would.
 
 Python looks for signals at the end of calls, at the start of functions and when it jumps back. A tracer sees
 lines, and some of them no signal can strike: the bare word `try`, and the end of a `with` block, which is run
-like its beginning in one go. These are left out: inside a `with`, they are outside of what it protects.
+like its beginning in one go. These are left out, unless a test asks for lines `anywhere`: inside a `with`,
+they are outside of what it protects. A guard must survive even these.
 """
 
 import dis
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
+
+UNSTARTED = "ignore::pytest.PytestUnraisableExceptionWarning"
+"""For `filterwarnings`: a flow that was struck before its first line was never awaited."""
+
+MOST = 5_000
+"""An attempt that runs more lines than this does not end."""
 
 
 class Strike:
-    """Raises KeyboardInterrupt before the n-th line, and perhaps again some lines later."""
+    """Raises KeyboardInterrupt before the n-th line in some files, and perhaps again some lines later."""
 
-    def __init__(self, folders: Sequence[Path], at: int, again: int = 0) -> None:
-        self._folders = tuple(f"{folder}/" for folder in folders)
+    def __init__(self, places: Sequence[Path], at: int, again: int = 0, anywhere: bool = False) -> None:
+        self._places = tuple(f"{place}/" if place.is_dir() else str(place) for place in places)
         self._strikes = {at, at + again}
+        self._anywhere = anywhere
         self.lines = 0
         self.struck = 0
+        self.line = ""
+        """Where it struck last, if it did."""
 
     def on(self, call: Callable[[], object]) -> None:
         """Make a call under this strike."""
@@ -36,15 +48,29 @@ class Strike:
         # Python itself drops an exception that strikes a destructor, whatever the destructor calls.
         if frame.f_code.co_name == "__del__":
             return None
-        return self._step if frame.f_code.co_filename.startswith(self._folders) else None
+        return self._step if frame.f_code.co_filename.startswith(self._places) else None
 
     def _step(self, frame: FrameType, event: str, arg: object) -> Any:
-        if event == "line" and frame.f_lasti not in _out_of_reach(frame.f_code):
+        if event == "line" and (self._anywhere or frame.f_lasti not in _out_of_reach(frame.f_code)):
             self.lines += 1
             if self.lines in self._strikes:
                 self.struck += 1
-                raise KeyboardInterrupt(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+                self.line = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                raise KeyboardInterrupt(self.line)
         return self._step
+
+
+def every_line(modules: Iterable[ModuleType], attempt: Callable[[int], object]) -> Iterator[tuple[int, str]]:
+    """Make attempts, each struck one line later; yield its number and line after each that was struck."""
+    files = [Path(str(module.__file__)) for module in modules]
+    for at in count(1):
+        assert at < MOST, "the attempt does not end"
+        strike = Strike(files, at, anywhere=True)
+        with suppress(KeyboardInterrupt):
+            strike.on(partial(attempt, at))
+        if not strike.struck:
+            return
+        yield at, strike.line
 
 
 @cache

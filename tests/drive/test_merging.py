@@ -20,7 +20,7 @@ from onefold.core.sightings import Sightings
 from onefold.drive import AsyncMerged, Inline, Merged, guard, merging, waiting
 from onefold.drive.guard import Call
 from onefold.stores.memory import MemoryStore
-from tests.lines import UNSTARTED, every_line
+from tests.interrupts import UNSTARTED, every_line
 from tests.waiting import PATIENCE, wait_for
 
 

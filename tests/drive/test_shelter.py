@@ -14,7 +14,7 @@ import pytest
 
 from onefold.drive import shelter as module
 from onefold.drive.shelter import Shelter
-from tests.lines import every_line
+from tests.interrupts import every_line
 from tests.waiting import PATIENCE, wait_for
 
 

@@ -15,7 +15,7 @@ from onefold.core.key import Key
 from onefold.drive import guard, hearts, merging, singles, waiting
 from onefold.ledger import Ledger, blocking, holding
 from onefold.stores.sqlite import SqliteStore, file, plan
-from tests.lines import UNSTARTED, every_line
+from tests.interrupts import UNSTARTED, every_line
 from tests.stores.sqlite.ledgers import inserts
 from tests.waiting import PATIENCE
 
