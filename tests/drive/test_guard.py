@@ -15,7 +15,7 @@ import pytest
 from onefold.core.errors import Locked
 from onefold.drive import guard as module
 from onefold.drive.guard import Call, Guard, Queue
-from tests.lines import every_line
+from tests.interrupts import every_line
 from tests.waiting import PATIENCE, wait_for
 
 FORKING = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -216,6 +216,14 @@ def exit_code(work: Callable[[], bool]) -> int:
 def enters(guard: Guard) -> bool:
     with guard:
         return True
+
+
+@FORKING
+def test_a_child_knows_nothing_of_other_threads_that_forked_at_the_same_moment(monkeypatch):
+    # A guard that is made in the child would wait for such a thread, which is not there.
+    monkeypatch.setitem(module._FORKING, 1, sys._getframe())
+
+    assert exit_code(lambda: not module._FORKING) == 0
 
 
 @FORKING
