@@ -138,6 +138,19 @@ def test_a_script_that_names_no_store_runs_nothing_and_is_told_what_to_write(her
     assert outside(here) == {"r1": 1, "r2": 1}
 
 
+def test_a_script_that_puts_a_setting_names_its_store_too(here: Path):
+    # It would create the file that a worker, started by the same script, then takes for an existing ledger.
+    (here / "subscribers.json").write_text("[]")
+    put = ("settings", "put", "whales.subscribers", "subscribers.json")
+
+    refused = process(*put)
+    written = process(*put, "--store", f"sqlite:///{here}/onefold.db")
+
+    assert refused.returncode == Code.UNSAFE
+    assert f"onefold settings put --store sqlite:///{here}/onefold.db" in refused.stderr
+    assert written.returncode == Code.FINE, written.stderr
+
+
 def test_a_script_uses_a_default_file_that_exists(here: Path):
     open_shop(here)
     (here / "onefold.toml").unlink()

@@ -5,6 +5,7 @@ Every error of a store becomes a `Problem` here, with the store and who named it
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from onefold.core.ports import Store
 from onefold.core.redaction import safe_url
 from onefold.drive import Ports, run
 from onefold.stores import NotInstalled, connect
-from onefold.stores.locate import FILE, VARIABLE, Located, locate
+from onefold.stores.locate import FILE, VARIABLE, Located, locate, missing_default
 
 T = TypeVar("T")
 
@@ -128,6 +129,24 @@ def found_store(asked: Asked, url: str | None = None) -> Located:
     except OSError as error:
         raise Problem(Code.USAGE, Facts("a setting cannot be read", str(error), origin=FILE)) from error
     return Located(given, TYPED) if given else located  # as it was typed, for messages
+
+
+def check_named(located: Located, command: str) -> None:
+    """Refuse to create the default file for a script: in another folder it would be another ledger."""
+    path = missing_default(located)
+    if path is None or sys.stdin.isatty() or sys.stderr.isatty():
+        return
+    reason = (
+        f"no store is configured, {path} does not exist, and there is no terminal: a script that starts "
+        "in another folder would create another ledger and repeat every effect"
+    )
+    steps = (
+        f"write store = {located.url!r} into {FILE}".replace("'", '"'),
+        f"{VARIABLE}={quote(located.url)} onefold {command} …",
+        f"onefold {command} --store {quote(located.url)} …",
+    )
+    what = f"onefold {command} does not choose a store for a script"
+    raise Problem(Code.UNSAFE, Facts(what, reason, steps=steps))
 
 
 def unusable(located: Located, error: Misconfigured) -> Problem:

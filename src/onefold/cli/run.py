@@ -5,15 +5,13 @@ It puts together what the configuration names, starts it and tells how it ended;
 
 from __future__ import annotations
 
-import sys
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onefold.cli.codes import Code
 from onefold.cli.frame import Asked, Command, asked
-from onefold.cli.opened import found_store, pasted, unusable
+from onefold.cli.opened import check_named, found_store, pasted, unusable
 from onefold.cli.problems import NOTHING_RAN, Facts, Problem
 from onefold.cli.talk import data, emit
 from onefold.cli.text import counted
@@ -82,7 +80,7 @@ def _run(
     live = Live()
     located = found_store(options)
     pipelines = chosen(names, found, live)
-    _check_named(located)
+    check_named(located, "run")
     taken = bound(settings.listen, origins["listen"].origin) if settings.listen else None
     store = _connected(located)
     worker = Worker(pipelines, store=store, grace=settings.grace, once=once)
@@ -101,25 +99,6 @@ def _run(
         return worker, anyio.run(work)
     except BaseExceptionGroup as group:
         raise _alone(group) from None
-
-
-def _check_named(located: Located) -> None:
-    """Refuse to create the default file for a script: in another folder it would be another ledger."""
-    from onefold.stores.locate import FILE, VARIABLE, missing_default
-
-    path = missing_default(located)
-    if path is None or sys.stdin.isatty() or sys.stderr.isatty():
-        return
-    reason = (
-        f"no store is configured, {path} does not exist, and there is no terminal: a script that starts "
-        "in another folder would create another ledger and repeat every effect"
-    )
-    steps = (
-        f"write store = {located.url!r} into {FILE}".replace("'", '"'),
-        f"{VARIABLE}={quote(located.url)} onefold run …",
-        f"onefold run --store {quote(located.url)} …",
-    )
-    raise Problem(Code.UNSAFE, Facts("onefold run does not choose a store for a script", reason, steps=steps))
 
 
 def _connected(located: Located) -> AsyncStore:

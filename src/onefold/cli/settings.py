@@ -13,7 +13,7 @@ import click
 from onefold.cli.codes import Code
 from onefold.cli.facts import iso
 from onefold.cli.frame import Asked, Command, Group, asked
-from onefold.cli.opened import Opened, opened
+from onefold.cli.opened import Opened, check_named, found_store, opened
 from onefold.cli.problems import Facts, Problem
 from onefold.cli.talk import agreed, data, emit, operator, say
 from onefold.cli.text import table
@@ -104,7 +104,7 @@ def put_(name: str, file: str | None, over: int | None, by: str | None) -> int:
     """Put a live setting, from a JSON or TOML file or from standard input.
 
     NAME is APP.SETTING. The app says what its settings may be, and what does not fit is refused. Workers
-    follow within seconds. Asks before it replaces a value.
+    follow within seconds. Asks before it replaces a value. Creates a store as onefold run does.
 
     \b
     Example:
@@ -112,6 +112,7 @@ def put_(name: str, file: str | None, over: int | None, by: str | None) -> int:
     """
     options, who, value = asked(), operator(by), _read(file)
     _check(name, value)
+    check_named(found_store(options), "settings put")
     # What a worker follows is put before its first run: then the store is made here.
     with opened(options, create=True) as store:
         stands = store.run(get(name))
