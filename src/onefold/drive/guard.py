@@ -188,17 +188,9 @@ def _before_fork() -> None:
                 guard.come_to_rest()
 
 
-def _after_fork_in_parent() -> None:
+def _after_fork() -> None:
+    frame = sys._getframe(1)
     _FORKING.pop(threading.get_ident(), None)
-    _give_all(sys._getframe(1))
-
-
-def _after_fork_in_child() -> None:
-    _FORKING.clear()  # of the threads that forked at the same moment, the child has only its own
-    _give_all(sys._getframe(1))
-
-
-def _give_all(frame: FrameType) -> None:
     for guard in _all():
         guard.give(frame)
 
@@ -208,6 +200,6 @@ def _all() -> list[Guard]:
     return [guard for guard in guards if guard is not None]
 
 
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
-)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+# Of the threads that forked at the same moment, a child has only its own.
+os.register_at_fork(after_in_child=_FORKING.clear)
