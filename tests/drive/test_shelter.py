@@ -89,6 +89,12 @@ def test_an_interrupt_while_a_call_is_waited_for_does_not_interrupt_the_call():
     wait_for(lambda: threads() <= 1)  # the thread that was left ends with its call
 
 
+def test_a_call_is_waited_for_however_long_it_takes(monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.0)
+
+    assert Shelter().call(threading.Event().wait, 0.01) is False
+
+
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 

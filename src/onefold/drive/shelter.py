@@ -12,12 +12,16 @@ import threading
 import weakref
 from _thread import start_new_thread
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from onefold.drive.process import PROCESS
 
 T = TypeVar("T")
+
+LOOK = 1.0
+"""Seconds after which a waiting call looks whether a signal came."""
 
 Answers = SimpleQueue[tuple[BaseException | None, Any]]
 Jobs = SimpleQueue["tuple[Answers, Callable[..., Any], tuple[Any, ...]] | None"]
@@ -41,7 +45,7 @@ class Shelter:
         answers: Answers = SimpleQueue()
         try:
             jobs.put((answers, function, args))
-            error, value = answers.get()
+            error, value = _answer(answers)
         except BaseException:
             jobs.put(None)  # this thread ends with the call; the next call has another one
             raise
@@ -58,6 +62,13 @@ class Shelter:
         self._process = PROCESS.number
         weakref.finalize(self, jobs.put, None)
         return jobs
+
+
+def _answer(answers: Answers) -> tuple[BaseException | None, Any]:
+    """Wait for an answer, a second at a time: a signal that comes right before a wait does not end it."""
+    while True:
+        with suppress(Empty):
+            return answers.get(timeout=LOOK)
 
 
 def _work(jobs: Jobs) -> None:
