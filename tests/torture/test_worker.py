@@ -20,11 +20,19 @@ OVER, NOT_OVER = -1e9, 1e9
 """Moments of a claim whose lease has certainly run out, and certainly has not."""
 
 
+class Unhurried(Site):
+    """A site with a long lease: a heartbeat would write, and move the moments that a test has set."""
+
+    @property
+    def lease(self) -> float:
+        return 600.0
+
+
 class Stage:
     """A worker, what it reports, and somebody who takes its keys away."""
 
     def __init__(self, folder: Path) -> None:
-        self.site = Site("sqlite", folder, "one-shot")
+        self.site = Unhurried("sqlite", folder, "one-shot")
         self.said: list[tuple[object, ...]] = []
 
     def worker(self, manner: Manner = "releasing", disturbed: bool = False) -> Worker:
