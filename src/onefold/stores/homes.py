@@ -51,41 +51,6 @@ class OfProcess(Generic[L]):
                     self._forget()
 
 
-class Shared(OfProcess[L]):
-    """A client whose link several threads use at the same time."""
-
-    def _forget(self) -> None:
-        self._users: dict[int, L] = {}
-        """The link that each thread uses. A thread in here that begins a call did not end the one before."""
-        super()._forget()
-
-    def _begin(self, link: L) -> L:
-        """Note that this thread uses a link."""
-        self._users[threading.get_ident()] = link
-        return link
-
-    def _end(self) -> None:
-        """Note that this thread's call has ended. The last user of a dropped link closes it.
-
-        Not called after an exception that is no Exception: the driver may have been interrupted anywhere.
-        """
-        link = self._users.pop(threading.get_ident(), None)
-        if link is not None and link is not self._link and link not in self._users.values():
-            self._discard(link)
-
-    def _recover(self) -> None:
-        """Drop the link that an interrupted call of this thread has used; call it before a new one begins."""
-        interrupted = self._users.get(threading.get_ident())
-        if interrupted is not None:
-            with self._lock:
-                if self._link is interrupted:
-                    self._link = None
-            self._end()
-
-    def _discard(self, link: L) -> None:
-        """Close a link that no thread uses any more, without waiting for anything."""
-
-
 class OfLoop(Generic[L]):
     """A client whose link belongs to the event loop that first used it, and which follows to the next."""
 

@@ -14,7 +14,7 @@ from onefold.stores.cassandra.address import address
 from onefold.stores.cassandra.client import Client
 from onefold.stores.cassandra.plan import CassandraPlan
 from onefold.stores.cassandra.schema import printable
-from onefold.stores.shells import Blocking
+from onefold.stores.shells import Blocking, Sheltered
 
 __all__ = ["aconnect", "connect", "ddl"]
 
@@ -22,7 +22,7 @@ __all__ = ["aconnect", "connect", "ddl"]
 def connect(url: str, create: bool = True, clock: Callable[[], float] = time.time) -> Blocking:
     """Open `cassandra://host1,host2/keyspace`; connects at first use. `clock` is this worker's."""
     found = address(url)
-    return Blocking(CassandraPlan(found.max_skew), Client(found, create, clock))
+    return Sheltered(CassandraPlan(found.max_skew), Client(found, create, clock))
 
 
 def aconnect(url: str, create: bool = True, clock: Callable[[], float] = time.time) -> Threaded:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ from onefold.stores.cassandra.batches import messages
 from onefold.stores.cassandra.errors import Silent, sorted_out, unreached
 from onefold.stores.cassandra.rows import Outcome, Statement
 from onefold.stores.cassandra.schema import NEW_TABLES, prepare, statements
-from onefold.stores.homes import Shared
+from onefold.stores.homes import OfProcess
 from onefold.stores.shells import Clients
 
 WIDTH = 64
@@ -50,8 +51,6 @@ class Link:
         self._name = address.name
         self._texts = statements(address)
         self._known: dict[str, Any] = {}
-        self.inside: set[int] = set()
-        """Threads that are inside the driver, rather than waiting for what it tells."""
 
     def learn(self) -> None:
         """Prepare all statements, while nothing depends on them: the driver's wait for it cannot be set."""
@@ -69,9 +68,7 @@ class Link:
         flight = Flight(len(sent), self._name)
         for number, places in enumerate(sent):
             if flight.cleared(number):
-                self.inside.add(threading.get_ident())
                 flight.take(number, partial(self._send, [asked[at] for at in places]))
-                self.inside.discard(threading.get_ident())
         outcomes: list[Outcome] = [[]] * len(asked)
         for places, outcome in zip(sent, flight.landed(), strict=True):
             for at in places:
@@ -154,15 +151,13 @@ class Flight:
         self._room.release()
 
 
-class Client(Shared[Link]):
+class Client(OfProcess[Link]):
     """A link that is there when it is needed, to tables that were checked; shared by a process's threads."""
 
     def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = time.time) -> None:
         self.address = address
         self.now = clock
         self._create = create
-        self._unfinished: Cluster | None = None
-        """A cluster that is being connected to. One that is left here was interrupted."""
         super().__init__()
 
     def execute_many(self, asked: Sequence[Statement]) -> list[Outcome]:
@@ -174,17 +169,11 @@ class Client(Shared[Link]):
         if any(isinstance(outcome, Misconfigured | Silent) for outcome in outcomes):
             # The tables may be gone or made anew, a connection be dead: the next call looks again.
             self._drop(link)
-        self._end()
         return outcomes
 
     def query(self, text: str) -> Outcome:
         """Ask for something that a ledger does not need every day."""
-        link = self._reach()
-        link.inside.add(threading.get_ident())
-        outcome = link.query(text)
-        link.inside.discard(threading.get_ident())
-        self._end()
-        return outcome
+        return self._reach().query(text)
 
     def close(self) -> None:
         self._leave_parent()
@@ -194,31 +183,14 @@ class Client(Shared[Link]):
             link.close()
 
     def _reach(self) -> Link:
-        """Return a link to tables that were checked. The caller says when its call has ended."""
         self._leave_parent()
-        self._recover()
         with self._lock:
             if self._link is not None and self._link.is_stale():
                 self._link.close()
                 self._link = None
             if self._link is None:
                 self._link = self._connect()
-            return self._begin(self._link)
-
-    def _forget(self) -> None:
-        self._unfinished = None
-        super()._forget()
-
-    def _recover(self) -> None:
-        # A session is expensive to make. An interrupt while this thread only waited has not harmed it: the
-        # driver's own thread reads the answers, and knows by their numbers what they belong to.
-        link = self._users.get(threading.get_ident())
-        if link is not None and threading.get_ident() not in link.inside:
-            self._end()
-        super()._recover()
-
-    def _discard(self, link: Link) -> None:
-        link.close()
+            return self._link
 
     def _drop(self, link: Link) -> None:
         with self._lock:
@@ -227,31 +199,20 @@ class Client(Shared[Link]):
                 link.close()
 
     def _connect(self) -> Link:
-        self._abandon_unfinished()
-        try:
-            link = self._connected()
-            run(prepare(self._create, self.address), Clients(link))
-            link.learn()
-        except Unanswered as error:
-            self._abandon_unfinished()
-            raise Unreachable(f"{error}; nothing was asked of the ledger yet") from error
-        except BaseException:
-            self._abandon_unfinished()
-            raise
-        self._unfinished = None
+        with ExitStack() as undo:
+            try:
+                cluster = clustered(self.address)
+                undo.callback(cluster.shutdown)
+                link = Link(cluster, cluster.connect(), self.address)
+            except Exception as error:
+                raise unreached(error, self.address.name) from error
+            try:
+                run(prepare(self._create, self.address), Clients(link))
+                link.learn()
+            except Unanswered as error:
+                raise Unreachable(f"{error}; nothing was asked of the ledger yet") from error
+            undo.pop_all()
         return link
-
-    def _connected(self) -> Link:
-        try:
-            cluster = self._unfinished = clustered(self.address)
-            return Link(cluster, cluster.connect(), self.address)
-        except Exception as error:
-            raise unreached(error, self.address.name) from error
-
-    def _abandon_unfinished(self) -> None:
-        if self._unfinished is not None:
-            self._unfinished.shutdown()
-        self._unfinished = None
 
 
 def clustered(address: Address) -> Cluster:

@@ -26,7 +26,7 @@ from onefold.stores.dynamodb.address import Address
 from onefold.stores.dynamodb.errors import sorted_out
 from onefold.stores.dynamodb.requests import Outcome, Request
 from onefold.stores.dynamodb.schema import prepare
-from onefold.stores.homes import Shared
+from onefold.stores.homes import OfProcess
 from onefold.stores.shells import Clients
 
 WIDTH = 16
@@ -79,9 +79,9 @@ class Link:
         """The URL that requests go to: AWS's own, the store's, or one that the environment names."""
         return str(self._client.meta.endpoint_url)
 
-    def close(self, wait: bool = True) -> None:
+    def close(self) -> None:
         if self._threads:
-            self._threads.shutdown(wait)
+            self._threads.shutdown()
         self._client.close()
 
     def _ask(self, request: Request) -> Outcome:
@@ -98,7 +98,7 @@ class Link:
             return self._threads
 
 
-class Client(Shared[Link]):
+class Client(OfProcess[Link]):
     """A link that is there when it is needed, to a table that was checked; shared by a process's threads."""
 
     def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = time.time) -> None:
@@ -114,7 +114,6 @@ class Client(Shared[Link]):
         if any(isinstance(outcome, Misconfigured) for outcome in outcomes):
             # The table may be gone, or the credentials be old: the next call looks again.
             self._drop(link)
-        self._end()
         return outcomes
 
     def pause(self, seconds: float) -> None:
@@ -133,13 +132,11 @@ class Client(Shared[Link]):
             link.close()
 
     def _reach(self) -> Link:
-        """Return a link to a table that was checked. The caller says when its call has ended."""
         self._leave_parent()
-        self._recover()
         with self._lock:
             if self._link is None:
                 self._link = self._connect()
-            return self._begin(self._link)
+            return self._link
 
     def _connect(self) -> Link:
         link = Link(connected(self.address), self.address.name)
@@ -150,13 +147,10 @@ class Client(Shared[Link]):
         return link
 
     def _drop(self, link: Link) -> None:
-        """Forget a link. Its last user closes it: other threads may still be using it."""
+        """Forget a link without closing it: other threads may still be using it."""
         with self._lock:
             if self._link is link:
                 self._link = None
-
-    def _discard(self, link: Link) -> None:
-        link.close(wait=False)
 
 
 def connected(address: Address, config: Config = CONFIG) -> Any:

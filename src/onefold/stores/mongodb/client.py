@@ -13,7 +13,7 @@ from pymongo import AsyncMongoClient, MongoClient
 
 from onefold.core.errors import OnefoldError
 from onefold.drive import arun, run
-from onefold.stores.homes import OfLoop, Shared
+from onefold.stores.homes import OfLoop, OfProcess
 from onefold.stores.mongodb.address import Address, address
 from onefold.stores.mongodb.documents import Command, Taken
 from onefold.stores.mongodb.errors import answered, asking, unreached
@@ -80,7 +80,7 @@ def _concern(command: Command, client: Any) -> Command:
     return {}
 
 
-class Client(Shared[Link]):
+class Client(OfProcess[Link]):
     """A link that is there when it is needed, to collections that were checked; shared by threads."""
 
     def __init__(self, url: str, create: bool = True) -> None:
@@ -93,19 +93,16 @@ class Client(Shared[Link]):
         """Send one command; return the documents that it finds, or the server's reply."""
         link = self._reach()
         try:
-            reply = link.execute(command)
-        except Exception as error:
-            # Whatever went wrong, the collections are looked at again. A key that is taken is no error.
-            link.ready = isinstance(error, Taken)
-            self._end()
+            return link.execute(command)
+        except Taken:
             raise
-        self._end()
-        return reply
+        except OnefoldError:
+            link.ready = False
+            raise
 
     def safety(self) -> dict[str, Any]:
         """Say what a write waits for before it is answered."""
         concern: dict[str, Any] = self._reach().client.write_concern.document
-        self._end()
         return concern
 
     def close(self) -> None:
@@ -116,25 +113,15 @@ class Client(Shared[Link]):
             link.close()
 
     def _reach(self) -> Link:
-        """Return a link to collections that were checked. The caller says when its call has ended."""
         self._leave_parent()
-        self._recover()
         with self._lock:
             link = self._link = self._link or Link(self.address)
-        self._begin(link)
         if not link.ready:
             # Not behind the lock: while no server is found, threads must not wait for one another's patience.
-            try:
-                with unreached(self.name):
-                    run(prepare(self._create, self.name), Clients(link))
-            except Exception:
-                self._end()
-                raise
+            with unreached(self.name):
+                run(prepare(self._create, self.name), Clients(link))
             link.ready = True
         return link
-
-    def _discard(self, link: Link) -> None:
-        link.close()
 
 
 class AsyncClient(OfLoop[AsyncLink]):
