@@ -204,8 +204,7 @@ def test_a_fork_that_could_not_wait_leaves_the_parents_connection_alone(tmp_path
 
 
 def test_a_hundred_children_forked_while_four_threads_write_all_finish(tmp_path):
-    # Without a sync per commit: forks are tested here, and a slow disk must not decide how long that takes.
-    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db?synchronous=normal")
+    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
     stop, written = threading.Event(), count()
 
     def write() -> None:
