@@ -7,6 +7,7 @@ they are outside of what it protects. A guard must survive even these.
 """
 
 import dis
+import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -38,11 +39,16 @@ class Strike:
     def on(self, call: Callable[[], object]) -> None:
         """Make a call under this strike."""
         before = sys.gettrace()
+        # The collector would end forgotten coroutines under the strike, and Python drops an exception that
+        # strikes there. If that happens while Python calls a tracer, Python 3.11 uses the tracer after it
+        # was freed: `TypeError: 'traceback' object is not callable`.
+        gc.disable()
         sys.settrace(self._enter)
         try:
             call()
         finally:
             sys.settrace(before)
+            gc.enable()
 
     def _enter(self, frame: FrameType, event: str, arg: object) -> Any:
         # Python itself drops an exception that strikes a destructor, whatever the destructor calls.
