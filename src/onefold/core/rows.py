@@ -166,10 +166,12 @@ def _read(row: Any, shape: Shape) -> Record | Broken:
 
 def unsound(record: Record) -> str | None:
     """Say why a record that the caller's function made cannot be passed on; None if it can."""
-    if not isinstance(record.id, str) or not record.id or flaw(record.id):
-        return f"it has no id, but {quoted(record.id)[:80]}"
-    if isinstance(record.at, bool) or not isinstance(record.at, int | float) or flaw(record.at):
-        return f"it has no order value, but {quoted(record.at)[:80]}"
+    name: Any = record.id
+    at: Any = record.at
+    if not isinstance(name, str) or not name or flaw(name):
+        return f"it has no id, but {quoted(name)[:80]}"
+    if isinstance(at, bool) or not isinstance(at, int | float) or flaw(at):
+        return f"it has no order value, but {quoted(at)[:80]}"
     return flaw(record.body)
 
 
