@@ -21,7 +21,7 @@ from onefold.apps.copytrade.orders import Placed, Remote, placed
 from onefold.apps.copytrade.sizing import Rule, Skip, plan
 from onefold.apps.copytrade.trades import Trade, row_id, row_name, row_of, trade
 from onefold.core.cursor import Cursor
-from onefold.core.errors import Refused, Rejected
+from onefold.core.errors import Later, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.record import Page, Record
 from onefold.drive import AsyncPorts, Inline
@@ -380,6 +380,45 @@ def test_a_sale_that_was_set_aside_twice_sells_once_and_no_more_than_is_held(tmp
         told = copying(on, tmp_path, script, ratio=0.2)
 
     assert told == [20, "10.00", "10.00", 10]
+
+
+def test_a_sale_waits_for_the_purchase_before_it_and_not_for_ever(tmp_path):
+    async def script(copy: Copier) -> list[Any]:
+        now = int(time.time())
+        bought = Trade(ME, "0xb", ASSET, "BUY", Decimal(100), Decimal(50), now, "0xc0")
+        sold = bought._replace(transaction="0xe", side="SELL", timestamp=now + 1)
+        claim: Any = SimpleNamespace(key=Key("copytrade", *bought.parts), request=None)
+        claim.request = await copy.sink.prepare(claim, Record("b", bought.body(), 0))
+        with pytest.raises(Later, match="is being bought"):
+            await copy.copy(sold)
+        [_] = await copy.sink.put([(claim, Record("b", bought.body(), 0))])
+        after = await copy.copy(sold)
+        # A purchase that never comes to its end, and one that is not made, hold no sale up.
+        later = bought._replace(transaction="0xc", timestamp=now + 2)
+        claim = SimpleNamespace(key=Key("copytrade", *later.parts), request=None)
+        await copy.sink.prepare(claim, Record("c", later.body(), 0))
+        copy.sink._clock = lambda: now + book.PATIENCE + 10
+        stale = await copy.copy(later._replace(transaction="0xf", side="SELL", timestamp=now + 3))
+        skipped = await copy.copy(later._replace(transaction="0xd", timestamp=0))
+        return [after, stale, skipped, await copy.copy(sold._replace(transaction="0x9", timestamp=now + 4))]
+
+    with stage() as on:
+        told = copying(on, tmp_path, script, ratio=0.2)
+
+    assert told[:2] == [20, "nothing of it is held"]
+    assert "s old" in told[2]
+    assert told[3] == "nothing of it is held"
+
+
+@pytest.mark.parametrize("only", [("chain",), ("activity",)], ids=["chain", "list"])
+def test_a_purchase_and_the_exit_from_it_that_are_shown_together_are_both_copied(file, only):
+    with stage() as on:
+        on.leaders.act(deed(1, order_of()), deed(2, order_of(side="SELL")))
+        said = settings(on, rules={"*": Rule(ratio=0.5)})
+        run_until(worker(said, file, only), on.is_through)
+
+    orders = [(line["side"], line["size"]) for line in on.orders.journal.of("order")]
+    assert orders == [("BUY", "50.00"), ("SELL", "50.00")]
 
 
 def test_a_rule_that_sells_more_than_is_held_has_its_limits_for_the_rest(tmp_path):

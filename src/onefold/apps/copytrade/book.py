@@ -24,6 +24,9 @@ SALES = 100
 SEEN = 100
 """How many of a leader's trades in an asset are remembered by id; of earlier ones, only their sum."""
 
+PATIENCE = 60.0
+"""Seconds that a sale waits for a purchase under way; then it sells what is held."""
+
 SHARE = Decimal("0.01")
 """The smallest part of a share that is ordered."""
 
@@ -145,10 +148,33 @@ def sell(held: Mapping[str, Any] | None, order: str, size: Decimal) -> Text | No
 
 
 def let_go(held: Mapping[str, Any] | None, order: str) -> Text | None:
-    """Give back what was set aside for an order that will not happen."""
-    if held is None or order not in held.get("selling", {}):
+    """Give back what was set aside for an order that will not happen, and wait for it no longer."""
+    places = [name for name in ("selling", "buying") if order in (held or {}).get(name, {})]
+    if held is None or not places:
         return None
-    return {**held, "selling": {one: size for one, size in held["selling"].items() if one != order}}
+    return {**held, **{name: _without(held[name], order) for name in places}}
+
+
+def _without(orders: Mapping[str, Any], order: str) -> Text:
+    return {one: known for one, known in orders.items() if one != order}
+
+
+def buying(held: Mapping[str, Any] | None, order: str, since: float) -> Text:
+    """Note a purchase that is under way: a sale that follows it must not find that nothing is held."""
+    text: Text = {**_NOTHING, **(held or {})}
+    known = {one: at for one, at in text.get("buying", {}).items() if since - at < PATIENCE}
+    return {**text, "buying": {order: since, **known}}
+
+
+def awaits(held: Mapping[str, Any] | None, order: str, now: float) -> bool:
+    """Say whether a sale has to wait for a purchase that the leader made before it."""
+    text = held or {}
+    seen = text.get("seen", {})
+    mine = seen[order][0] if order in seen else now
+    return any(
+        now - at < PATIENCE and one in seen and seen[one][0] <= mine
+        for one, at in text.get("buying", {}).items()
+    )
 
 
 def book(held: Mapping[str, Any] | None, order: str, side: str, size: Decimal, usdc: Decimal) -> Text | None:
@@ -163,10 +189,9 @@ def book(held: Mapping[str, Any] | None, order: str, side: str, size: Decimal, u
         sold = min(size, owned)
         cost -= unit_cost(text) * sold
         owned -= sold
-    selling = {one: left for one, left in text["selling"].items() if one != order}
+    text |= let_go(text, order) or {}
     booked = [*text["booked"], order][-REMEMBERED:]
-    changed = {"size": format(owned, "f"), "cost": format(cost, "f"), "selling": selling, "booked": booked}
-    return {**text, **changed}
+    return {**text, "size": format(owned, "f"), "cost": format(cost, "f"), "booked": booked}
 
 
 def unit_cost(held: Mapping[str, Any] | None) -> Decimal:

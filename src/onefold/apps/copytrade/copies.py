@@ -23,7 +23,7 @@ from onefold.apps.copytrade.trades import Trade, trade
 from onefold.core.claims import Happened
 from onefold.core.documents import load, named, save
 from onefold.core.entry import Effect
-from onefold.core.errors import Refused, Rejected
+from onefold.core.errors import Later, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.ports import Claim
 from onefold.core.record import Record
@@ -34,6 +34,9 @@ EVERYBODY = "*"
 
 GAMMA_PATIENCE = 5.0
 """Seconds that a look-up of a market may take before the trade is left to the other source."""
+
+AGAIN = 0.5
+"""Seconds after which a sale looks again whether the purchase before it has come to its end."""
 
 Rules = dict[str, Rule]
 
@@ -73,9 +76,23 @@ class Copies:
         one, order = trade(record.body), client_id(claim.key)
         if one.leader not in self._leaders:
             return {"skip": f"{one.leader} is none of the leaders that are copied"}
-        # Whether it is copied or not: the share of a later sale is counted from it.
-        size = one.size if one.side == "BUY" else -one.size
-        await self._changed(held_key(one), lambda stands: book.saw(stands, order, one.timestamp, size))
+        await self._note(one, order)
+        request = await self._decided(claim, one, order)
+        if "skip" in request:
+            await self._changed(held_key(one), lambda stands: book.let_go(stands, order))
+        return request
+
+    async def _note(self, one: Trade, order: str) -> None:
+        """Note what the leader did, copied or not: the share of a later sale is counted from it."""
+        size, now = one.size if one.side == "BUY" else -one.size, self._clock()
+
+        def change(stands: Any) -> Any:
+            seen = book.saw(stands, order, one.timestamp, size)
+            return book.buying(seen, order, now) if seen and one.side == "BUY" else seen
+
+        await self._changed(held_key(one), change)
+
+    async def _decided(self, claim: Claim, one: Trade, order: str) -> Request:
         rules = {name.lower(): rule for name, rule in (await self._rules.value()).items()}
         rule = rules.get(one.leader) or rules.get(EVERYBODY)
         if rule is None:
@@ -118,9 +135,15 @@ class Copies:
         if isinstance(priced, Skip):
             return priced, False
         more = risky.size if isinstance(risky, Order) and not rule.only_held else Decimal(0)
-        held = await self._changed(
-            held_key(one), lambda stands: book.sell(stands, order, max(book.part(stands, order), more))
-        )
+        waits: list[bool] = []
+
+        def change(stands: Any) -> Any:
+            waits[:] = [rule.only_held and book.awaits(stands, order, self._clock())]
+            return None if waits[0] else book.sell(stands, order, max(book.part(stands, order), more))
+
+        held = await self._changed(held_key(one), change)
+        if waits[0]:
+            raise Later("what the leader bought before is being bought", AGAIN)
         granted = Decimal((held or {}).get("selling", {}).get(order, "0"))
         size = max(granted, more)
         if size <= 0:
