@@ -224,7 +224,7 @@ def test_two_fills_of_one_size_and_two_prices_in_the_overlap_of_pages_add_up_onc
     with stage() as on:
         found = [one for one in read(on, crowd(*pair)) if one.transaction == "0xab"]
 
-    assert [(one.size, one.price) for one in found] == [(20, Decimal("0.45"))]
+    assert [(one.size, one.price) for one in found] == [(Decimal(20), Decimal("0.45"))]
 
 
 def test_fills_that_look_exactly_alike_add_up_and_one_that_was_reworded_in_between_does_not():
