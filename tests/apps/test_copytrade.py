@@ -73,7 +73,7 @@ def test_every_trade_is_copied_once_though_everything_misbehaves_and_the_worker_
 
 @pytest.mark.parametrize("only", [("chain",), ("activity",), ()], ids=["chain", "list", "both"])
 def test_two_assets_and_both_sides_of_one_transaction_are_copied_from_either_source(file, only):
-    both = fill(), fill(market=1, era="V1"), fill(side="SELL"), fill(1, market=1, size=40 * MILLION)
+    both = fill(), fill(market=1, era="V1"), fill(side="SELL"), fill(1, market=1, size=60 * MILLION)
     with stage() as on:
         on.leaders.act(deed(1, *both[:3]), deed(2, both[3]))
         run(on, file, only)

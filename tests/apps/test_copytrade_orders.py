@@ -195,12 +195,12 @@ def test_only_what_was_bought_as_a_copy_is_sold(file):
     assert orders == [("BUY", "30.00"), ("SELL", "30.00")]
 
 
-def test_what_is_too_little_to_be_sold_is_given_back_for_the_next_sale(file):
+def test_a_rest_is_sold_with_the_leaders_however_little_it_is(file):
     rule = Rule(ratio=1.0, min_order=10.0, max_order=1e6)
     deeds = [
         deed(1, fill(size=60 * MILLION, usdc=30 * MILLION)),
         deed(2, fill(side="SELL", size=50 * MILLION, usdc=25 * MILLION)),
-        deed(3, fill(side="SELL", size=40 * MILLION, usdc=20 * MILLION)),  # of which 10 are left: too little
+        deed(3, fill(side="SELL", size=40 * MILLION, usdc=20 * MILLION)),  # of which 10 are left
         deed(4, fill(size=30 * MILLION, usdc=15 * MILLION)),
         deed(5, fill(side="SELL", size=90 * MILLION, usdc=45 * MILLION)),
     ]
@@ -213,7 +213,13 @@ def test_what_is_too_little_to_be_sold_is_given_back_for_the_next_sale(file):
             assert len(names) == number
 
     orders = [(line["side"], line["size"]) for line in on.orders.journal.of("order")]
-    assert orders == [("BUY", "60.00"), ("SELL", "50.00"), ("BUY", "30.00"), ("SELL", "40.00")]
+    assert orders == [
+        ("BUY", "60.00"),
+        ("SELL", "50.00"),
+        ("SELL", "10.00"),
+        ("BUY", "30.00"),
+        ("SELL", "30.00"),
+    ]
 
 
 def test_what_a_rule_forbids_is_not_copied_and_the_reason_is_kept(file):

@@ -1,11 +1,12 @@
 """Rows become records: named, placed in time by one unit, and set apart where they are none."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
-from onefold.core.record import Broken
-from onefold.core.rows import Shape, moment, pick, records, rows_of, spelled
+from onefold.core.record import Broken, Record
+from onefold.core.rows import STUMBLES, Shape, found, moment, pick, records, rows_of, spelled, unsound
 from onefold.core.wire import Unreadable, parse
 
 NOW = 1_700_000_000.0
@@ -151,3 +152,94 @@ def test_an_error_that_came_as_a_success_is_refused(body, where, reason):
 
 def test_a_time_without_a_zone_is_universal():
     assert moment("2023-11-14T22:13:20", "iso") == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC).timestamp()
+
+
+# ----- functions of the caller
+
+
+FLAWED = ['{"n": NaN}', '{"n": 1, "n": 2}', '{"n": ' + "9" * 500 + "}", r'{"n": "\ud800"}', '{"n": 1e999}']
+
+
+def renumbered(rows):
+    """Do what a function of the caller's may do with every row."""
+    return [{**row, "text": json.dumps(row, allow_nan=False).encode().decode()} for row in rows]
+
+
+@pytest.mark.parametrize("wrong", FLAWED)
+@pytest.mark.parametrize("where", ["{}", '{{"data": {}}}'], ids=["list", "object"])
+def test_a_function_never_sees_a_flawed_row_and_that_row_is_set_apart_alone(wrong, where):
+    text = '[{"id": 1, "timestamp": 1699999999}, ' + wrong + ', {"id": 2, "timestamp": 1699999999}]'
+    body = parse(where.format(text))
+
+    rows = rows_of(body, lambda body: renumbered(body if isinstance(body, list) else body["data"]))
+    good, broken = records(rows, SHAPE, NOW)
+
+    assert [one.id for one in good] == ["1", "2"]
+    assert len(rows) == 3
+    assert len(broken) == 1
+
+
+def test_a_function_that_finds_the_next_page_never_sees_a_flawed_row():
+    body = parse('{"data": [{"id": 1}, {"id": NaN}], "next": 7}')
+
+    assert found(body, lambda body: body["data"][-1]["id"] + 1, "the next page") == 2
+    assert found(body, "next", "the next page") == 7
+
+
+@pytest.mark.parametrize(
+    ("odd", "number"),
+    [
+        *((odd, 2) for odd in ("null", "17", "[]", '"text"', '{"timestamp": 1699999999}')),
+        ("null", 7),
+        ("{}", 1),
+    ],
+)
+def test_a_row_over_which_a_function_stumbles_is_set_apart_alone(odd, number):
+    sound = [f'{{"id": {name}, "timestamp": 1699999999}}' for name in range(number - 1)]
+    body = parse(f'{{"data": [{",".join([*sound[:2], odd, *sound[2:]])}]}}')
+
+    rows = rows_of(body, lambda body: [{**row, "name": row["id"]} for row in body["data"]])
+    good, broken = records(rows, Shape("name", "timestamp"), NOW)
+
+    assert [one.id for one in good] == [str(name) for name in range(number - 1)]
+    assert len(broken) == 1
+
+
+def refusing(body):
+    raise Unreadable("the whole page is an old one")
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ([{"id": 1}, {"id": 2}], refusing),
+        ([{"id": 1}, {"id": 2}], stumble),
+        ([{"id": 1}, {"id": 2}], lambda body: [1 / (len(body) < 2)]),
+        ([{}] * (STUMBLES + 1), lambda body: [row["id"] for row in body]),
+        ([{"id": 1}, {}, {"id": 3}], lambda body: [row["id"] / (len(body) != 2) for row in body]),
+    ],
+    ids=["refuses", "always", "together", "too many", "without it too"],
+)
+def test_a_page_over_which_a_function_stumbles_as_a_whole_is_refused(body, where):
+    with pytest.raises(Unreadable, match="its rows cannot be found"):
+        rows_of(body, where)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (Record("a", {"n": 1.5}, 1), None),
+        (Record("", {}, 1), "it has no id"),
+        (Record("\ud800", {}, 1), "it has no id"),
+        (Record(7, {}, 1), "it has no id"),  # type: ignore[arg-type]
+        (Record("a", {}, float("nan")), "it has no order value"),
+        (Record("a", {}, True), "it has no order value"),
+        (Record("a", {}, "1"), "it has no order value"),  # type: ignore[arg-type]
+        (Record("a", {"n": float("inf")}, 1), "inf stands in it"),
+        (Record("a", ["\ud800"], 1), "half of a surrogate pair"),
+    ],
+)
+def test_a_record_that_no_store_could_keep_is_told(record, reason):
+    said = unsound(record)
+
+    assert said is None if reason is None else said and reason in said

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from onefold.core.wire import DEPTH, QUOTED, Unreadable, flaw, parse, quoted
+from onefold.core.wire import DEPTH, QUOTED, Unreadable, flaw, parse, quoted, sifted
 
 
 def nested(depth):
@@ -51,3 +51,51 @@ def test_what_is_broken_is_quoted_cut_and_always_the_same():
     assert len(quoted(broken)) == QUOTED
     assert quoted("as it is") == "as it is"
     assert "…" in quoted(json.loads(nested(DEPTH + 5)))
+
+
+def test_a_number_that_json_does_not_know_is_a_flaw_however_it_was_read():
+    assert flaw(json.loads('{"a": [NaN]}')) == "nan stands in it, which is no JSON"
+    assert flaw({"a": float("-inf")}) == "-inf stands in it, which is no JSON"
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "taken"),
+    [
+        ('[{"n": 1}, {"n": NaN}, {"n": 3}]', [{"n": 1}, {"n": 3}], 1),
+        ('[{"n": 1}, {"n": 1, "n": 2}, NaN, "text"]', [{"n": 1}, "text"], 2),
+        ('[{"n": 1, "n": 2}]', [], 1),
+        ('{"page": {"data": [[1, 2], [1, NaN]]}, "n": 2}', {"page": {"data": [[1, 2]]}, "n": 2}, 1),
+        ('[{"n": 1}]', [{"n": 1}], 0),
+        ('"text"', "text", 0),
+    ],
+)
+def test_flawed_rows_are_taken_out_of_a_body_wherever_its_list_stands(text, left, taken):
+    sound, apart = sifted(parse(text))
+
+    assert sound == left
+    assert len(apart) == taken
+    assert all(flaw(one) for one in apart)
+
+
+def test_a_column_of_numbers_keeps_every_place():
+    sound, taken = sifted(parse('{"t": [1, 2], "price": [0.5, NaN]}'))
+
+    assert [len(sound["t"]), len(sound["price"]), taken] == [2, 2, []]
+
+
+def test_a_row_that_lost_a_part_is_flawed_itself():
+    # Rows by name, each with a list inside: what was taken out of that list is missing in the row.
+    sound, taken = sifted(parse('{"rows": {"a": {"legs": [{"n": NaN}, {"n": 2}]}, "b": {"legs": []}}}'))
+
+    assert len(taken) == 1
+    assert flaw(sound["rows"]["a"]) == "a list in it has an element that is not to be trusted"
+    assert flaw(sound["rows"]["b"]) is None
+
+
+def test_what_is_nested_without_end_is_left_as_it_is():
+    deep = parse('{"a":' * (DEPTH + 2) + '[{"n": NaN}]' + "}" * (DEPTH + 2))
+
+    sound, taken = sifted(deep)
+
+    assert taken == []
+    assert flaw(sound) == f"it is nested deeper than {DEPTH} levels"

@@ -1,5 +1,6 @@
 """Polling a feed: what it shows is read whole, in order, and what it hides or makes up is said."""
 
+import json
 import logging
 from datetime import UTC, datetime
 
@@ -110,6 +111,29 @@ def test_rows_are_found_and_named_by_functions(site):
 
     assert [(one.id, one.at) for one in page.records] == [("a:3", 7)]
     assert source.timed is False
+
+
+def test_a_function_for_rows_sees_no_flawed_row_and_the_pages_go_on(site):
+    shown = [json.dumps(row(number)) for number in range(25)]
+    shown[7] = shown[7].replace("}", ', "size": NaN}')
+    shown[12] = shown[12].replace("}", ', "size": 1, "size": 2}')
+    shown[20] = '{"id": ' + "9" * 500 + "}"
+
+    def page(request):
+        at = int(request.query["offset"])
+        return Response(f"[{','.join(shown[::-1][at : at + int(request.query['limit'])])}]".encode())
+
+    site.routes["GET", "/x"] = page
+    source = Poll(
+        f"{site.url}/x",
+        id="id",
+        rows=lambda body: [json.loads(json.dumps(one, allow_nan=False)) for one in body],
+        paging=Offset(limit=10),
+    )
+    pages = read(source)
+
+    assert numbers(pages) == [number for number in range(25) if number not in (7, 12, 20)]
+    assert len([one for page in pages for one in page.broken]) == 3
 
 
 # ----- ties, memory

@@ -303,6 +303,36 @@ def test_what_is_no_record_is_set_aside_and_the_line_lives_on():
     assert "JSONDecodeError" in broken.reason
 
 
+def test_a_record_that_no_store_could_keep_is_set_aside_live_and_from_history():
+    events = Events()
+    bad = [
+        Record("nan", {"n": float("nan")}, 1),
+        Record("half", {"n": "\ud800"}, 1),
+        Record("when", {}, float("nan")),
+    ]
+
+    async def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        yield Page([Record("old", {}, 1), *bad])
+
+    def spoiled(message: str | bytes) -> list[Record]:
+        found = parse(message)
+        return [found, *bad] if found else []
+
+    def then(heard: Heard) -> None:
+        wait_for(lambda: heard.ids == ["old"])
+        events.happen()
+        wait_for(lambda: heard.ids == ["old", "e0"])
+        stream.spoil("cut-before")
+
+    with Stream(events) as stream:
+        source = Websocket(stream.url, spoiled, subscribe=SUBSCRIBE, backfill=backfill, again="1h")
+        heard = listen(source, stream, then)
+
+    reasons = [one.reason for page in heard.pages for one in page.broken]
+    assert len(reasons) == 2 * len(bad)
+    assert {reason[:8] for reason in reasons} == {"nan stan", "a text i", "it has n"}
+
+
 def test_a_parse_that_gives_no_record_is_told_so_and_one_that_gives_up_ends_the_line():
     events = Events()
 

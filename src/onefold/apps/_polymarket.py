@@ -1,21 +1,30 @@
 """What Polymarket's public services show: fills of the Data API, and markets of Gamma.
 
-Rows come from outside and are checked here, once. Numbers are decimals of the text that was sent, because
-floats of this service carry artefacts; addresses are lower case. It keeps a cache of markets, no more.
+Rows come from outside and are checked here, once: what they say, and that they answer what was asked.
+Numbers are decimals of the text that was sent, because floats of this service carry artefacts; addresses are
+lower case. It keeps a cache of markets, no more.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import product
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from onefold.core.errors import Refused
+from onefold.core.record import Broken
+from onefold.core.rows import rows_of
+from onefold.core.wire import Unreadable, flaw, parse, quoted
 from onefold.sources.web import Manners, Web
+
+log = logging.getLogger("onefold.apps")
 
 DATA = "https://data-api.polymarket.com"
 GAMMA = "https://gamma-api.polymarket.com"
@@ -23,6 +32,15 @@ SITE = "https://polymarket.com"
 CHAIN = "https://polygonscan.com"
 
 Side = Literal["BUY", "SELL"]
+By = Literal["condition_ids", "clob_token_ids"]
+
+DIGITS = 28
+"""How many digits an amount may have: as many as decimals are computed with, so that none is rounded."""
+
+LARGEST = 18
+"""Amounts below a ten to this power, and not smaller than one part of it, are believed."""
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Fill(NamedTuple):
@@ -60,43 +78,103 @@ def fill(row: Mapping[str, Any]) -> Fill:
         _text(row, "proxyWallet").lower(),
         _text(row, "asset"),
         _text(row, "conditionId").lower(),
-        int(row.get("outcomeIndex", 0) or 0),
+        _whole(row.get("outcomeIndex") or 0, "outcomeIndex"),
         "BUY" if side == "BUY" else "SELL",
-        _number(row, "size"),
-        _number(row, "price"),
-        int(row["timestamp"]),
+        amount(row.get("size"), "size"),
+        checked_price(amount(row.get("price"), "price")),
+        _whole(row.get("timestamp"), "timestamp"),
         str(row.get("title") or ""),
         str(row.get("slug") or ""),
         str(row.get("outcome") or ""),
         str(row.get("name") or row.get("pseudonym") or ""),
-        int(row.get("repeat", 0)),
+        _whole(row.get("repeat", 0), "repeat"),
     )
 
 
 def fill_parts(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Name a fill. One transaction holds several; fills that look exactly alike are counted."""
     one = fill(row)
-    amount, price = format(one.size, "f"), format(one.price, "f")
+    amount, price = plain(one.size), plain(one.price)
     return (one.transaction, one.wallet, one.asset, one.side, amount, price, str(one.repeat))
 
 
-def counted(body: Any) -> list[Any]:
-    """Number the rows of one page that look exactly alike.
+def fill_name(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what two fills that look exactly alike have in common."""
+    one = fill(row)
+    return (one.transaction, one.wallet, one.asset, one.side, plain(one.size), plain(one.price))
+
+
+def former_parts(row: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Name a fill as earlier versions did, wherever that differs from its name now.
+
+    They wrote an amount as it was sent, so that 10, 10.0 and "10.00" were three fills; and they counted as
+    alike what was sent in the same words.
+    """
+    now = fill_parts(row)
+    number = str(row.get("alike", row.get("repeat", 0)))
+    spelled = product(_spellings(row["size"]), _spellings(row["price"]))
+    found = [(*now[:4], size, price, number) for size, price in spelled]
+    return [parts for parts in dict.fromkeys(found) if parts != now]
+
+
+def _spellings(value: Any) -> list[str]:
+    number = Decimal(str(value))
+    text = plain(number)
+    return list(dict.fromkeys((format(number, "f"), text, text if "." in text else f"{text}.0")))
+
+
+def counted(body: Any, name: Callable[[Mapping[str, Any]], Hashable] = fill_name) -> list[Any]:
+    """Number the rows of one page that look exactly alike, by what `name` says of them.
 
     Only within a page: a row that slid into the next page while we read is the same row, not a second fill.
     """
     if not isinstance(body, list):
         return body  # type: ignore[no-any-return]
-    seen: Counter[str] = Counter()
+    seen: Counter[Hashable] = Counter()
+    worded: Counter[str] = Counter()
     rows: list[Any] = []
     for row in body:
-        if not isinstance(row, dict):
+        try:
+            mine, words = name(row), json.dumps(row, sort_keys=True)
+        except (ValueError, TypeError, AttributeError):  # it says what is wrong when it is read
             rows.append(row)
             continue
-        alike = json.dumps(row, sort_keys=True)
-        rows.append({**row, "repeat": seen[alike]})
-        seen[alike] += 1
+        numbers = {"repeat": seen[mine]}
+        if worded[words] != seen[mine]:
+            numbers["alike"] = worded[words]
+        rows.append({**{field: one for field, one in row.items() if field != "alike"}, **numbers})
+        seen[mine] += 1
+        worded[words] += 1
     return rows
+
+
+def plain(value: Decimal) -> str:
+    """Write an amount in the one way in which it names something: 10, 10.0 and 10.00 are `10`."""
+    return format(value.normalize(), "f")
+
+
+def amount(value: Any, name: str) -> Decimal:
+    """Read an amount above zero; a ValueError says what is wrong with it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"its {name} is {value!r:.60}, no number")
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise ValueError(f"its {name} is {value!r:.60}, no number") from None
+    if not number.is_finite() or number <= 0:
+        raise ValueError(f"its {name} is {value!s:.60}, not above zero")
+    if not _NUMBER.fullmatch(str(value)):
+        raise ValueError(f"its {name} is {value!r:.60}, no number as JSON writes it")
+    if len(number.as_tuple().digits) > DIGITS or not -LARGEST <= number.adjusted() < LARGEST:
+        raise ValueError(f"its {name} is {value!s:.60}, larger, smaller or longer than any amount")
+    return number
+
+
+def checked_price(price: Decimal) -> Decimal:
+    """Refuse a price that no outcome can have: a share is worth a dollar at most."""
+    if not 0 < price <= 1:
+        raise ValueError(f"its price is {price:.6f}, outside of 0 and 1")
+    return price
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
@@ -106,14 +184,10 @@ def _text(row: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _number(row: Mapping[str, Any], name: str) -> Decimal:
-    try:
-        value = Decimal(str(row.get(name)))
-    except InvalidOperation:
-        raise ValueError(f"its {name} is {row.get(name)!r:.60}, no number") from None
-    if not value.is_finite() or value <= 0:
-        raise ValueError(f"its {name} is {value}, not above zero")
-    return value
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"its {name} is {value!r:.60}, no whole number")
+    return int(value)
 
 
 # ----- markets
@@ -135,32 +209,86 @@ class Market(NamedTuple):
 
 
 def market(row: Mapping[str, Any]) -> Market:
-    """Read a market; its lists are JSON inside of JSON, and parallel."""
-    tags = [tag for tag in row.get("tags") or () if isinstance(tag, dict)]
+    """Read a market, whose lists are JSON inside of JSON; a ValueError says what is wrong with it."""
+    shown = row.get("tags")
+    tags = [tag for tag in shown if isinstance(tag, dict)] if isinstance(shown, list) else []
     words = {str(tag[name]).lower() for tag in tags for name in ("slug", "label") if tag.get(name)}
     if row.get("category"):
         words.add(str(row["category"]).lower())
-    tick = row.get("orderPriceMinTickSize")
     return Market(
-        str(row.get("conditionId", "")).lower(),
+        _text(row, "conditionId").lower(),
         str(row.get("slug") or ""),
         str(row.get("question") or ""),
         tuple(sorted(words)),
         tuple(_list(row.get("outcomes"))),
         tuple(_list(row.get("clobTokenIds"))),
-        bool(row.get("closed")),
-        None if tick is None else Decimal(str(tick)),
-        bool(row.get("negRisk")),
+        _flag(row, "closed"),
+        _tick(row.get("orderPriceMinTickSize")),
+        _flag(row, "negRisk"),
     )
 
 
 def _list(value: Any) -> list[str]:
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except ValueError:
+            value = parse(value)
+        except Unreadable:
             return []
-    return [str(one) for one in value] if isinstance(value, list) else []
+    listed = value if isinstance(value, list) else []
+    return [str(one) for one in listed if isinstance(one, str | int) and not isinstance(one, bool)]
+
+
+def _flag(row: Mapping[str, Any], name: str) -> bool:
+    """Read a flag, which may come as a text: `"false"` is false."""
+    match row.get(name):
+        case None:
+            return False
+        case bool() as said:
+            return said
+        case str() as text if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        case other:
+            raise ValueError(f"its {name} is {other!r:.40}, neither true nor false")
+
+
+def _tick(value: Any) -> Decimal | None:
+    """Read a step of prices; None if the market does not say one."""
+    if value is None or value == "":
+        return None
+    step = amount(value, "orderPriceMinTickSize")
+    if step >= 1:
+        raise ValueError(f"its orderPriceMinTickSize is {step:.6f}, no step between 0 and 1")
+    return step
+
+
+def answered(rows: Sequence[Any], by: By, asked: Container[str]) -> tuple[dict[str, Market], list[Broken]]:
+    """Read the markets of an answer by the ids that were asked for; what is none of them is set apart."""
+    found: dict[str, Market] = {}
+    broken: list[Broken] = []
+    for row in rows:
+        try:
+            one = _sound_market(row)
+        except ValueError as error:
+            broken.append(Broken(quoted(row), str(error)))
+            continue
+        names = [one.condition] if by == "condition_ids" else one.assets
+        mine = [name for name in names if name in asked]
+        if not mine:
+            broken.append(
+                Broken(quoted(row), f"it is the market {one.condition[:20]}, which was not asked for")
+            )
+        for name in mine:
+            found.setdefault(name, one)
+    return found, broken
+
+
+def _sound_market(row: Any) -> Market:
+    wrong = flaw(row)
+    if wrong is None and not isinstance(row, dict):
+        wrong = f"it is no object, but {type(row).__name__}"
+    if wrong is not None:
+        raise ValueError(wrong)
+    return market(row)
 
 
 class Markets:
@@ -172,7 +300,7 @@ class Markets:
         self,
         url: str = GAMMA,
         *,
-        by: Literal["condition_ids", "clob_token_ids"] = "condition_ids",
+        by: By = "condition_ids",
         remember: float = 300.0,
         limit: int = 20_000,
         clock: Callable[[], float] = time.monotonic,
@@ -183,12 +311,16 @@ class Markets:
         self._limit = limit
         self._clock = clock
         self._known: OrderedDict[str, tuple[float, Market]] = OrderedDict()
+        self._reasons: dict[str, str] = {}
+        """What was wrong with the last answer to a question for these ids."""
 
     async def get(self, wanted: Iterable[str]) -> dict[str, Market]:
         """Return what is known of markets; those that Gamma does not know yet are left out."""
         now = self._clock()
         ids = list(dict.fromkeys(wanted))
         missing = [one for one in ids if not self._fresh(one, now)]
+        for one in missing:
+            self._reasons.pop(one, None)
         for at in range(0, len(missing), self.BATCH):
             await self._look_up(missing[at : at + self.BATCH], now)
         return {one: self._known[one][1] for one in ids if one in self._known}
@@ -197,7 +329,11 @@ class Markets:
         """Return one market, or refuse: what is not there yet may be in a moment."""
         found = (await self.get([wanted])).get(wanted)
         if found is None:
-            raise Refused(f"Gamma does not know the market {wanted[:20]}… yet")
+            said = self._reasons.pop(wanted, "")
+            raise Refused(
+                f"Gamma does not know the market {wanted[:20]}… yet"
+                + (f"; a row of its answer was set apart: {said}" if said else "")
+            )
         return found
 
     def _fresh(self, wanted: str, now: float) -> bool:
@@ -215,19 +351,24 @@ class Markets:
                     [*pairs, ("closed", closed), ("limit", str(len(left))), ("include_tag", "true")]
                 )
                 rows = await self._web.get(client, f"{self._web.url}?{query}", _rows)
-                self._take(rows, now)
+                self._take(rows, left, now)
                 left = [one for one in left if not self._fresh(one, now)]
 
-    def _take(self, rows: Sequence[Any], now: float) -> None:
-        for row in rows:
-            found = market(row)
-            names = [found.condition] if self._by == "condition_ids" else found.assets
-            for name in names:
-                self._known[name] = (now, found)
+    def _take(self, rows: Sequence[Any], asked: Sequence[str], now: float) -> None:
+        found, broken = answered(rows, self._by, frozenset(asked))
+        for one in broken:
+            log.warning("a market of Gamma's answer is set apart: %s: %.200s", one.reason, one.raw)
+        for name in asked:
+            if name in found:
+                self._known[name] = (now, found[name])
                 self._known.move_to_end(name)
+            elif broken:
+                self._reasons[name] = broken[0].reason
         while len(self._known) > self._limit:
             self._known.popitem(last=False)
+        if len(self._reasons) > self._limit:
+            self._reasons.clear()
 
 
 def _rows(body: Any) -> list[Any]:
-    return [row for row in body if isinstance(row, dict)] if isinstance(body, list) else []
+    return rows_of(body, None)

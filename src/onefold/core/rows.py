@@ -1,7 +1,8 @@
 """From the rows of an answer to records: where the rows stand, what names one, where it stands in time.
 
 Units are brought to seconds here, once. What is no record is set apart with the reason; an answer that shows
-its rows in the wrong unit, or instead of rows an error, is refused as a whole. Nothing here waits.
+its rows in the wrong unit, or instead of rows an error, is refused as a whole. A function of the caller's
+never sees what is not to be trusted. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from onefold.core.record import At, Broken, Record
-from onefold.core.wire import Unreadable, flaw, quoted
+from onefold.core.wire import Unreadable, flaw, quoted, sifted
 
 Field = str | Callable[[Any], Any]
 """A name of a field, with dots for fields inside it, or a function of the row or body."""
@@ -29,6 +30,11 @@ OLDEST = 1e8
 """Times before 1973 are zeros, counters or another unit."""
 
 
+STUMBLES = 100
+"""Over how many rows of a page the caller's function may stumble. If there are more, the page is refused:
+then the feed or the function has changed, and nobody should sort its rows one by one."""
+
+
 class Shape(NamedTuple):
     """How to read a row."""
 
@@ -40,12 +46,63 @@ class Shape(NamedTuple):
 
 
 def rows_of(body: Any, where: Field | None) -> list[Any]:
-    """Find the rows in a body. A body without them is an error that came as a success."""
-    rows = body if where is None else found(body, where, "the list of its rows")
+    """Find the rows in a body. A body without them is an error that came as a success.
+
+    A function gets the body without its flawed rows. Those, and rows over which the function stumbles, are
+    appended to what it returns, as they were sent: whoever reads the rows sets them apart.
+    """
+    taken: list[Any] = []
+    if callable(where):
+        rows, taken = _chosen(body, where)
+    else:
+        rows = body if where is None else pick(body, where)
     if isinstance(rows, list):
-        return rows
+        return [*rows, *taken] if taken else rows
     place = "" if where is None or callable(where) else f" under {where!r}"
     raise Unreadable(f"it shows no list of rows{place}, but {quoted(body)[:200]}")
+
+
+def _chosen(body: Any, choose: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
+    sound, taken = sifted(body)
+    try:
+        return choose(sound), taken
+    except Unreadable as error:  # the function refuses the answer as a whole
+        raise _lost(body, "the list of its rows", error) from None
+    except Exception as error:
+        culprits = _culprits(sound, choose)
+        if not culprits:
+            raise _lost(body, "the list of its rows", error) from None
+    names = {id(one) for one in culprits}
+    try:
+        return choose(sifted(sound, lambda one: id(one) in names)[0]), [*taken, *culprits]
+    except Exception as error:
+        raise _lost(body, "the list of its rows", error) from None
+
+
+def _culprits(body: Any, choose: Callable[[Any], Any]) -> list[Any]:
+    """Find the elements over which a function stumbles, by halves; none if it is not for their sake."""
+
+    def works(some: Sequence[Any]) -> bool:
+        kept = {id(one) for one in some}
+        try:
+            choose(sifted(body, lambda one: id(one) not in kept)[0])
+        except Exception:
+            return False
+        return True
+
+    if not works([]):
+        return []
+    found: list[Any] = []
+    waiting = [sifted(body, lambda one: True)[1]]
+    while waiting and len(found) <= STUMBLES:
+        some = waiting.pop()
+        if works(some):
+            continue
+        if len(some) == 1:
+            found += some
+        else:
+            waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
+    return found if len(found) <= STUMBLES else []
 
 
 def pick(value: Any, field: Field) -> Any:
@@ -60,9 +117,13 @@ def pick(value: Any, field: Field) -> Any:
 def found(body: Any, field: Field, what: str) -> Any:
     """Take a field out of a body; the function that finds it may stumble over an error that came instead."""
     try:
-        return pick(body, field)
+        return pick(sifted(body)[0] if callable(field) else body, field)
     except Exception as error:
-        raise Unreadable(f"{what} cannot be found ({error!r:.80}) in {quoted(body)[:200]}") from None
+        raise _lost(body, what, error) from None
+
+
+def _lost(body: Any, what: str, error: Exception) -> Unreadable:
+    return Unreadable(f"{what} cannot be found ({error!r:.80}) in {quoted(body)[:200]}")
 
 
 def records(rows: Sequence[Any], shape: Shape, now: float) -> tuple[list[Record], list[Broken]]:
@@ -101,6 +162,17 @@ def _read(row: Any, shape: Shape) -> Record | Broken:
         else:
             return Record(name, row, at)
     return Broken(quoted(row), wrong)
+
+
+def unsound(record: Record) -> str | None:
+    """Say why a record that the caller's function made cannot be passed on; None if it can."""
+    name: Any = record.id
+    at: Any = record.at
+    if not isinstance(name, str) or not name or flaw(name):
+        return f"it has no id, but {quoted(name)[:80]}"
+    if isinstance(at, bool) or not isinstance(at, int | float) or flaw(at):
+        return f"it has no order value, but {quoted(at)[:80]}"
+    return flaw(record.body)
 
 
 def named(value: Any) -> str:

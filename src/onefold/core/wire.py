@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from onefold.core.errors import OnefoldError
@@ -38,6 +39,19 @@ class Flaw:
         return f"<{self.reason}>"
 
 
+class FlawedObject(Flaw):
+    """Stands in for an object whose names are not to be trusted."""
+
+    __slots__ = ()
+
+
+class Sifted(list[Any]):
+    """A list from which elements were taken out: sound as a list of rows, but no longer what was sent.
+
+    Inside of a row it is a flaw, so that no row is passed on with a part of it missing.
+    """
+
+
 def parse(text: str) -> Any:
     """Read a JSON text, with a `Flaw` in the place of every value that is not to be trusted."""
     try:
@@ -55,6 +69,10 @@ def flaw(value: Any, depth: int = DEPTH) -> str | None:
             return None if value.isascii() else _bad_text(value)
         case Flaw():
             return value.reason
+        case Sifted():
+            return "a list in it has an element that is not to be trusted"
+        case float() if not math.isfinite(value):
+            return f"{value} stands in it, which is no JSON"
         case dict() | list() if depth == 0:
             return f"it is nested deeper than {DEPTH} levels"
         case dict():
@@ -64,6 +82,27 @@ def flaw(value: Any, depth: int = DEPTH) -> str | None:
         case _:
             return None
     return next((found for found in (flaw(one, depth - 1) for one in inner) if found), None)
+
+
+def sifted(body: Any, bad: Callable[[Any], object] = flaw) -> tuple[Any, list[Any]]:
+    """Take bad elements out of the outermost lists of a body; return the rest, and what was taken out.
+
+    Only out of lists of rows, which hold objects or lists: in a column of numbers every place counts.
+    """
+    taken: list[Any] = []
+    return _sift(body, bad, taken, DEPTH), taken
+
+
+def _sift(value: Any, bad: Callable[[Any], object], taken: list[Any], depth: int) -> Any:
+    if isinstance(value, dict) and depth:
+        return {name: _sift(one, bad, taken, depth - 1) for name, one in value.items()}
+    if not isinstance(value, list) or not any(isinstance(one, dict | list | FlawedObject) for one in value):
+        return value
+    marks = [bool(bad(one)) for one in value]
+    if not any(marks):
+        return value
+    taken += [one for one, mark in zip(value, marks, strict=True) if mark]
+    return Sifted(one for one, mark in zip(value, marks, strict=True) if not mark)
 
 
 def quoted(value: Any) -> str:
@@ -105,13 +144,13 @@ def _constant(text: str) -> Flaw:
     return Flaw(f"{text} stands in it, which is no JSON")
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Flaw:
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any] | FlawedObject:
     value = dict(pairs)
     if len(value) == len(pairs):
         return value
     names = [name for name, _ in pairs]
     twice = next(name for name in names if names.count(name) > 1)
-    return Flaw(f"its key {twice[:80]!r} stands twice")
+    return FlawedObject(f"its key {twice[:80]!r} stands twice")
 
 
 _DECODER = json.JSONDecoder(

@@ -318,7 +318,8 @@ class Poll:
     # ----- broken rows
 
     def _news(self, broken: Sequence[Broken]) -> list[Broken]:
-        return [one for one in broken if hash(one) not in self._set_aside]
+        # One may stand in the overlap of two pages.
+        return [one for one in dict.fromkeys(broken) if hash(one) not in self._set_aside]
 
     def _remember(self, broken: Sequence[Broken]) -> None:
         """Note what the worker has taken; had it failed to, we would not come here."""

@@ -29,15 +29,17 @@ class Activity:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         """Read one round to its end, and sum it."""
-        rows: list[Record] = []
+        # By name: a row in the overlap of two pages is one, though its words may have changed in between.
+        rows: dict[str, Record] = {}
         broken: list[Broken] = []
         gap: Gap | None = None
         more = False
         async for page in self._poll.read(cursor):
-            rows += page.records
+            for record in page.records:
+                rows.setdefault(record.id, record)
             broken += page.broken
             gap, more = gap or page.gap, page.more
         # A round that was cut ends inside of a group, however old it is.
         settled = 0.0 if more else self._clock() - self._settle
-        trades, unread = closed(rows, settled)
+        trades, unread = closed([*rows.values()], settled)
         yield Page(trades, gap, more, [*broken, *unread])

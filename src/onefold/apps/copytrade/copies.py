@@ -2,13 +2,14 @@
 
 Preparing decides, with everything that may be missing, so a failure there leaves the key to the other source.
 What is sent was stored before, and every attempt repeats it. Limits are counted before and corrected after.
+They bound new risk, and no sale of what is held.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from secrets import token_hex
@@ -17,12 +18,12 @@ from typing import Any
 from onefold.apps._polymarket import Markets
 from onefold.apps.copytrade import book
 from onefold.apps.copytrade.orders import Exchange, Placed, Request
-from onefold.apps.copytrade.sizing import Order, Rule, Skip, checked, plan
+from onefold.apps.copytrade.sizing import Order, Rule, Skip, at_limit, plan
 from onefold.apps.copytrade.trades import Trade, trade
 from onefold.core.claims import Happened
 from onefold.core.documents import load, named, save
 from onefold.core.entry import Effect
-from onefold.core.errors import Refused, Rejected
+from onefold.core.errors import Later, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.ports import Claim
 from onefold.core.record import Record
@@ -33,6 +34,9 @@ EVERYBODY = "*"
 
 GAMMA_PATIENCE = 5.0
 """Seconds that a look-up of a market may take before the trade is left to the other source."""
+
+AGAIN = 0.5
+"""Seconds after which a sale looks again whether the purchase before it has come to its end."""
 
 Rules = dict[str, Rule]
 
@@ -49,6 +53,7 @@ class Copies:
         markets: Markets,
         live: Live,
         *,
+        leaders: Collection[str],
         tick: Decimal,
         max_age: Seconds,
         clock: Callable[[], float] = time.time,
@@ -58,6 +63,7 @@ class Copies:
         self._rules = rules
         self._markets = markets
         self._live = live
+        self._leaders = leaders
         self._tick = tick
         self._max_age = max_age
         self._clock = clock
@@ -67,7 +73,26 @@ class Copies:
 
     async def prepare(self, claim: Claim, record: Record) -> Request:
         """Decide, and make the order that every attempt sends; or say why there is none."""
-        one = trade(record.body)
+        one, order = trade(record.body), client_id(claim.key)
+        if one.leader not in self._leaders:
+            return {"skip": f"{one.leader} is none of the leaders that are copied"}
+        await self._note(one, order)
+        request = await self._decided(claim, one, order)
+        if "skip" in request:
+            await self._changed(held_key(one), lambda stands: book.let_go(stands, order))
+        return request
+
+    async def _note(self, one: Trade, order: str) -> None:
+        """Note what the leader did, copied or not: the share of a later sale is counted from it."""
+        size, now = one.size if one.side == "BUY" else -one.size, self._clock()
+
+        def change(stands: Any) -> Any:
+            seen = book.saw(stands, order, one.timestamp, size)
+            return book.buying(seen, order, now) if seen and one.side == "BUY" else seen
+
+        await self._changed(held_key(one), change)
+
+    async def _decided(self, claim: Claim, one: Trade, order: str) -> Request:
         rules = {name.lower(): rule for name, rule in (await self._rules.value()).items()}
         rule = rules.get(one.leader) or rules.get(EVERYBODY)
         if rule is None:
@@ -76,11 +101,12 @@ class Copies:
         if closed:
             return {"skip": "the market is closed"}
         planned = plan(one, rule, tick, self._clock() - one.timestamp, self._max_age)
-        if isinstance(planned, Order) and planned.side == "SELL" and rule.only_held:
-            planned = await self._set_aside(one, client_id(claim.key), planned, rule)
+        leaves = False
+        if one.side == "SELL":
+            planned, leaves = await self._leaving(one, order, rule, tick, planned)
         if isinstance(planned, Skip):
             return {"skip": planned.reason}
-        return await self._request(claim.key, one, planned, rule)
+        return await self._request(claim.key, one, planned, rule, leaves)
 
     async def _market(self, one: Trade) -> tuple[Decimal, bool]:
         """Find the tick of a trade's market, and whether it is closed.
@@ -98,18 +124,38 @@ class Copies:
             ) from None
         return market.tick or self._tick, market.closed
 
-    async def _set_aside(self, one: Trade, order: str, planned: Order, rule: Rule) -> Order | Skip:
-        key = held_key(one)
-        held = await self._changed(key, lambda stands: book.sell(stands, order, planned.size))
-        granted = (held or {}).get("selling", {}).get(order)
-        if granted is None:
-            return Skip("nothing of it is held")
-        cut = checked(planned._replace(size=Decimal(granted)), rule)
-        if isinstance(cut, Skip):
-            await self._changed(key, lambda stands: book.let_go(stands, order))
-        return cut
+    async def _leaving(
+        self, one: Trade, order: str, rule: Rule, tick: Decimal, risky: Order | Skip
+    ) -> tuple[Order | Skip, bool]:
+        """Follow a sale of the leader with what is held, and say whether that is all that is sold.
 
-    async def _request(self, key: Key, one: Trade, planned: Order, rule: Rule) -> Request:
+        Where a rule lets more be sold than is held, that takes new risk: `risky` is what its limits allow.
+        """
+        priced = at_limit(one, rule, tick)
+        if isinstance(priced, Skip):
+            return priced, False
+        more = risky.size if isinstance(risky, Order) and not rule.only_held else Decimal(0)
+        waits: list[bool] = []
+
+        def change(stands: Any) -> Any:
+            waits[:] = [rule.only_held and book.awaits(stands, order, self._clock())]
+            return None if waits[0] else book.sell(stands, order, max(book.part(stands, order), more))
+
+        held = await self._changed(held_key(one), change)
+        if waits[0]:
+            raise Later("what the leader bought before is being bought", AGAIN)
+        granted = Decimal((held or {}).get("selling", {}).get(order, "0"))
+        size = max(granted, more)
+        if size <= 0:
+            known = book.available(held, order)
+            return Skip(
+                f"of {known} that are held less than {book.SHARE} is to be sold"
+                if known
+                else "nothing of it is held"
+            ), False
+        return priced._replace(size=size), size <= granted
+
+    async def _request(self, key: Key, one: Trade, planned: Order, rule: Rule, leaves: bool) -> Request:
         [held] = await self._live.ask(load([held_key(one)]))
         order = {
             "client_id": client_id(key),
@@ -125,6 +171,7 @@ class Copies:
             "cost": format(book.unit_cost(held.value if held else None), "f"),
             "day": datetime.fromtimestamp(self._clock(), UTC).date().isoformat(),
             "limits": [rule.max_orders, rule.max_loss],
+            "leaves": leaves,
         }
 
     # ----- the order
@@ -168,10 +215,12 @@ class Copies:
         said: list[str] = []
         order = request["order"]
         loss = _loss(request, Decimal(order["size"]), Decimal(order["price"]))
+        # What an earlier version prepared does not say it.
+        leaves = request.get("leaves", one.side == "SELL")
 
         def change(stands: Any) -> Any:
             counted = book.count(
-                stands, order["client_id"], loss, one.side == "BUY", tuple(request["limits"])
+                stands, order["client_id"], loss, one.side == "BUY", tuple(request["limits"]), leaves
             )
             said[:] = [counted] if isinstance(counted, str) else []
             return None if said or counted == stands else counted

@@ -80,11 +80,14 @@ def trades(
     if int(receipt["status"], 16) != 1:
         return []
     known = {one.lower() for one in contracts.exchanges}
-    found = [
-        one._replace(block=int(receipt["blockNumber"], 16))
-        for log in receipt["logs"]
-        if log["address"].lower() in known and (one := order(log, leaders, timestamp)) is not None
-    ]
+    try:
+        found = [
+            one._replace(block=int(receipt["blockNumber"], 16))
+            for log in receipt["logs"]
+            if log["address"].lower() in known and (one := order(log, leaders, timestamp)) is not None
+        ]
+    except (AttributeError, TypeError) as error:  # null, where a text or a list belongs
+        raise ValueError(f"a log of it cannot be read: {error}") from None
     return summed(found)
 
 
@@ -107,6 +110,8 @@ def order(log: Log, leaders: Collection[str], timestamp: int) -> Trade | None:
     size, usdc = (got, gave) if buys else (gave, got)
     if not size or not usdc:
         return None
+    if usdc > size:
+        raise ValueError(f"an order of {log['transactionHash']} has a price of {usdc / size:.4f}, above 1")
     side: Side = "BUY" if buys else "SELL"
     transaction = log["transactionHash"].lower()
     return Trade(maker, transaction, str(asset), side, size / _MILLION, usdc / _MILLION, timestamp)
@@ -133,11 +138,11 @@ def _words(types: Sequence[str], log: Log) -> tuple[Any, ...]:
 
     try:
         return tuple(decode(types, bytes.fromhex(log["data"].removeprefix("0x"))))
-    except (DecodingError, ValueError) as error:
+    except (DecodingError, ValueError, AttributeError) as error:  # data may be null
         raise ValueError(f"a log of {log['transactionHash']} cannot be read: {error}") from None
 
 
 def stamp(receipt: Mapping[str, Any]) -> int | None:
     """Find the time of a receipt's block in its logs, where the node writes it there."""
-    stamps = [log["blockTimestamp"] for log in receipt["logs"] if log.get("blockTimestamp")]
+    stamps = [log["blockTimestamp"] for log in receipt["logs"] or () if log.get("blockTimestamp")]
     return int(stamps[0], 16) if stamps else None

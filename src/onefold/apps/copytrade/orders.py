@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -17,12 +18,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
+from onefold.apps._polymarket import amount, checked_price
 from onefold.core.errors import Rejected
 from onefold.core.terms import Seconds
 from onefold.sinks.http import judged
 from onefold.sinks.web import NoAnswer, Web, shown
 
 Request = Mapping[str, Any]
+
+_NOTHING = re.compile(r"0+(\.0*)?", re.ASCII)
 
 
 class Placed(NamedTuple):
@@ -103,7 +107,7 @@ class Remote:
             told = judged(answer, shown(self._url), "keyed", time.time())
             if isinstance(told, Exception):
                 raise told
-            return placed(told.get("body"))
+            return placed(told.get("body"), order)
         except NoAnswer:
             found = await self.find(order["client_id"])
             if found is None:
@@ -116,19 +120,35 @@ class Remote:
             return None
         if answer.status != 200 or not answer.whole:
             raise NoAnswer(f"{shown(self._url)} answered {answer.status} to a question for an order")
-        return placed(json.loads(answer.body))
+        try:
+            told = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            raise NoAnswer(f"{shown(self._url)} answered with what is no JSON") from None
+        return placed(told, {"client_id": client_id})
 
     async def aclose(self) -> None:
         await self._web.aclose()
 
 
-def placed(told: Any) -> Placed:
-    """Read an answer; a failure may come as a success of HTTP."""
-    if not isinstance(told, dict) or "success" not in told:
+def placed(told: Any, order: Request | None = None) -> Placed:
+    """Read an answer. A failure may come as a success of HTTP; one about another order is none to ours."""
+    if not isinstance(told, dict) or not isinstance(told.get("success"), bool):
         raise NoAnswer(f"the order service answered {str(told)[:80]!r}, which says nothing")
+    for name in ("client_id", "asset", "side"):
+        wanted, shown = (order or {}).get(name), told.get(name)
+        if wanted is not None and shown is not None and shown != wanted:
+            raise NoAnswer(
+                f"the order service answered about an order with {name} {shown!r:.60}, not {wanted}"
+            )
     if not told["success"]:
         raise Rejected(f"the order was refused: {str(told.get('errorMsg'))[:200]}")
     missing = [name for name in ("orderID", "filled", "at") if told.get(name) is None]
     if missing:
         raise NoAnswer(f"the order service took an order and does not say {' and '.join(missing)} of it")
-    return Placed(str(told["orderID"]), Decimal(str(told["filled"])), Decimal(str(told["at"])))
+    if _NOTHING.fullmatch(str(told["filled"])):  # then there is no price either
+        return Placed(str(told["orderID"]), Decimal(0), Decimal(0))
+    try:
+        size, price = amount(told["filled"], "filled"), checked_price(amount(told["at"], "at"))
+    except ValueError as error:
+        raise NoAnswer(f"the order service took an order, but its answer cannot be read: {error}") from None
+    return Placed(str(told["orderID"]), size, price)

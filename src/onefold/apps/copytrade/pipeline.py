@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from onefold.apps.copytrade.logs import Contracts
 from onefold.apps.copytrade.orders import Exchange, Paper, Remote
 from onefold.apps.copytrade.rpc import probe_http, probe_stream
 from onefold.apps.copytrade.sizing import Rule
-from onefold.apps.copytrade.trades import key, row_id
+from onefold.apps.copytrade.trades import key, row_name, row_of
 from onefold.core.endpoints import Demands
 from onefold.core.errors import Misconfigured
 from onefold.core.ports import Source
@@ -47,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     leaders: tuple[str, ...]
     """Wallets: the proxy wallet that Polymarket shows, not the one that signs."""
     rules: dict[str, Rule] = msgspec.field(default_factory=lambda: {EVERYBODY: Rule()})
-    """By leader, or `*` for all others; until `copytrade.rules` is put as a live setting."""
+    """By leader, or `*` for all other leaders; until `copytrade.rules` is put as a live setting."""
     orders_url: str = ""
     """An order service; without it copies are made on paper."""
     orders_window: str = "24h"
@@ -110,6 +111,7 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
             rules,
             Markets(settings.gamma_url, by="clob_token_ids"),
             live,
+            leaders=frozenset(leaders),
             tick=Decimal(str(settings.tick)),
             max_age=max_age,
         ),
@@ -152,8 +154,8 @@ def _activity(settings: Settings, leader: str, back: float) -> Activity:
         order="newest-first",
         at="timestamp",
         unit="s",
-        id=row_id,
-        rows=counted,
+        id=row_of(leader),
+        rows=partial(counted, name=row_name),
         paging=Offset(100, max=DEEPEST),
         params={"user": leader, "type": "TRADE", "sortBy": "TIMESTAMP", "sortDirection": "DESC"},
         # A constant URL is answered from the edge's cache for minutes; this documented parameter varies it.

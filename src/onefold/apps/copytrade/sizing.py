@@ -1,7 +1,7 @@
 """How much to copy, and at which price at most: pure decisions from a trade, a rule and what is known.
 
-Every way not to copy is an answer with a reason, never silence. Sizes are cut down, prices are kept inside of
-the tolerance and on the tick.
+Every way not to copy is an answer with a reason, never silence. Limits bound new risk: what is bought, and
+what is sold without being held. Prices are kept inside of the tolerance and on the tick.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from onefold.apps.copytrade.book import SHARE
 from onefold.apps.copytrade.trades import Side, Trade
-
-SHARE = Decimal("0.01")
-"""The smallest part of a share that is ordered."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -22,15 +20,15 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     mode: Literal["ratio", "fixed"] = "ratio"
     ratio: float = 0.1
-    """Of the leader's size, in mode ratio."""
+    """Of the leader's size, in mode ratio. A sale of what is held follows the share that the leader sold."""
     amount: float = 10.0
-    """Of every order, in mode fixed."""
+    """Of every purchase, in mode fixed."""
     min_order: float = 1.0
-    """What is smaller is not copied."""
+    """A smaller purchase is not copied."""
     max_order: float = 100.0
-    """What is larger is cut."""
+    """A larger purchase is cut."""
     max_orders: int = 100
-    """In a day."""
+    """In a day; sales of what is held are not counted."""
     max_loss: float = 100.0
     """In a day; when it is reached nothing more is bought, but still sold."""
     tolerance: float = 0.05
@@ -65,27 +63,32 @@ class Skip(NamedTuple):
 
 
 def plan(trade: Trade, rule: Rule, tick: Decimal, age: float, max_age: float) -> Order | Skip:
-    """Decide how a trade is copied, as far as the trade alone tells."""
+    """Decide how a trade is copied that takes new risk, as far as the trade alone tells."""
     if age > max_age:
         return Skip(f"it is {age:.0f} s old")
-    if trade.side not in rule.sides:
-        return Skip(f"{trade.side} is not copied")
-    price = limit(trade.side, trade.price, _decimal(rule.tolerance), tick)
-    if price is None:
-        return Skip(f"no price on the tick of {tick} is within the tolerance of {trade.price:.4f}")
+    priced = at_limit(trade, rule, tick)
+    if isinstance(priced, Skip):
+        return priced
     wanted = (
         trade.size * _decimal(rule.ratio) if rule.mode == "ratio" else _decimal(rule.amount) / trade.price
     )
-    size = min(wanted, _decimal(rule.max_order) / price).quantize(SHARE, ROUND_FLOOR)
-    return checked(Order(trade.side, size, price), rule)
-
-
-def checked(order: Order, rule: Rule) -> Order | Skip:
-    """Refuse an order that is too small, as it is or after it was cut."""
-    worth = order.size * order.price
-    if order.size <= 0 or worth < _decimal(rule.min_order):
+    size = min(wanted, _decimal(rule.max_order) / priced.price).quantize(SHARE, ROUND_FLOOR)
+    worth = size * priced.price
+    if size <= 0 or worth < _decimal(rule.min_order):
         return Skip(f"{worth:.2f} dollars are below the least of {rule.min_order:.2f}")
-    return order
+    return priced._replace(size=size)
+
+
+def at_limit(trade: Trade, rule: Rule, tick: Decimal) -> Order | Skip:
+    """Decide whether a trade may be copied at all, and at which price at most; the size is the leader's."""
+    if trade.side not in rule.sides:
+        return Skip(f"{trade.side} is not copied")
+    if not 0 < trade.price <= 1:  # of an entry that an earlier version kept
+        return Skip(f"its price is {trade.price:.4f}, outside of 0 and 1")
+    price = limit(trade.side, trade.price, _decimal(rule.tolerance), tick)
+    if price is None:
+        return Skip(f"no price on the tick of {tick} is within the tolerance of {trade.price:.4f}")
+    return Order(trade.side, trade.size, price)
 
 
 def limit(side: Side, price: Decimal, tolerance: Decimal, tick: Decimal) -> Decimal | None:

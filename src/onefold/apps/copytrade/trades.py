@@ -6,11 +6,11 @@ is summed over a closed group: everything of one transaction. Numbers are decima
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from onefold.apps._polymarket import fill
+from onefold.apps._polymarket import fill, plain
 from onefold.core.record import Broken, Record
 
 Side = Literal["BUY", "SELL"]
@@ -71,10 +71,41 @@ def summed(trades: Iterable[Trade]) -> list[Trade]:
 # ----- rows of /activity
 
 
+def row_name(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say everything by which rows of `/activity` differ; a ValueError says what is wrong with a row.
+
+    Two orders of one transaction may have one size and two prices. Rows of other types lack most fields.
+    """
+    kind = row.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise ValueError(f"its type is {kind!r:.40}, no text")
+    if kind != "TRADE":
+        names = ("proxyWallet", "transactionHash", "asset", "side", "conditionId", "size", "usdcSize")
+        return (kind, *(str(row.get(name, "")) for name in names))
+    one = fill(row)
+    paid = row.get("usdcSize", "")
+    return (
+        *(kind, one.wallet, one.transaction, one.asset, one.side, one.condition, str(one.outcome_index)),
+        *(plain(one.size), plain(one.price)),
+        plain(Decimal(str(paid))) if isinstance(paid, int | float) else str(paid),
+    )
+
+
 def row_id(row: Mapping[str, Any]) -> str:
-    """Name a row of `/activity`; rows of other types lack most fields."""
-    names = ("transactionHash", "type", "asset", "side", "conditionId", "size", "repeat")
-    return "/".join(str(row.get(name, "")) for name in names)
+    """Name a row of `/activity`."""
+    return "/".join((*row_name(row), str(row.get("repeat", 0))))
+
+
+def row_of(leader: str) -> Callable[[Mapping[str, Any]], str]:
+    """Return what names the rows of one leader, and refuses the rows of anybody else."""
+
+    def named(row: Mapping[str, Any]) -> str:
+        wallet = row.get("proxyWallet")
+        if not isinstance(wallet, str) or wallet.lower() != leader:
+            raise ValueError(f"its proxyWallet is {wallet!r:.60}, but {leader} was asked for")
+        return row_id(row)
+
+    return named
 
 
 def is_trade(row: Mapping[str, Any]) -> bool:

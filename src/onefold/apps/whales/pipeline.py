@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from onefold.apps._polymarket import DATA, GAMMA, Markets, counted, fill, fill_parts
+from onefold.apps._polymarket import DATA, GAMMA, Markets, counted, fill, fill_parts, former_parts
 from onefold.apps.whales.filters import Subscriber, fits, needs_market, wants
 from onefold.apps.whales.words import alert
 from onefold.core.errors import Misconfigured
+from onefold.core.key import Key
+from onefold.core.operate import look
 from onefold.core.record import Record
 from onefold.core.terms import Terms, seconds
 from onefold.sinks.chat import Chat
@@ -18,6 +20,8 @@ from onefold.sources.poll import Offset, Poll
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.secret import Secret
 from onefold.worker.settings import Live, Setting
+
+NAME = "whales"
 
 LIVE = {"subscribers": list[Subscriber]}
 
@@ -62,11 +66,11 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
         "subscribers", LIVE["subscribers"], list(settings.subscribers)
     )
     return Pipeline(
-        "whales",
+        NAME,
         sources={"trades": _trades(settings)},
         key=lambda record: fill_parts(record.body),
         sink=Chat(settings.chat_token, alert, url=settings.chat_url, rates=settings.chat_pace, preview=False),
-        each=_Audience(subscribers, Markets(settings.gamma_url)),
+        each=_Audience(subscribers, Markets(settings.gamma_url), live),
         terms=Terms(lease="2m", keep=settings.keep),
         duplicate_alarm=0.5,
         lag_alarm="15m",
@@ -95,11 +99,24 @@ def _trades(settings: Settings) -> Poll:
 class _Audience:
     """Says for whom a fill is. A market that is needed and not known yet is asked for again, later."""
 
-    def __init__(self, subscribers: Setting[list[Subscriber]], markets: Markets) -> None:
+    def __init__(self, subscribers: Setting[list[Subscriber]], markets: Markets, live: Live) -> None:
         self._subscribers = subscribers
         self._markets = markets
+        self._live = live
 
     async def __call__(self, record: Record) -> Sequence[str]:
+        return await self._untold(record, await self._interested(record))
+
+    async def _untold(self, record: Record, chats: Sequence[str]) -> Sequence[str]:
+        """Leave out whom an earlier version told, or is to tell: an entry under its old key takes its way."""
+        former = [Key(NAME, *parts, chat) for parts in former_parts(record.body) for chat in chats]
+        if not former:
+            return chats
+        entries = await self._live.ask(look(former))
+        known = {key.parts[-1] for key, seen in zip(former, entries, strict=True) if seen.entry}
+        return [chat for chat in chats if chat not in known]
+
+    async def _interested(self, record: Record) -> Sequence[str]:
         one = fill(record.body)
         interested = [who for who in await self._subscribers.value() if wants(who, one)]
         if not any(map(needs_market, interested)):

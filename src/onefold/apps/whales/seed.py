@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from onefold.apps._polymarket import counted, fill_parts
+from onefold.apps._polymarket import counted, fill_parts, former_parts
 from onefold.core.documents import load, named, save
 from onefold.core.entry import expired
 from onefold.core.errors import Busy, Misconfigured, Parked
@@ -58,22 +58,29 @@ class Trades:
 
         Leaving the block marks it. A crash inside leaves it in doubt, where the seed's mark lost it.
         """
-        return self._ledger.claim(_key(trade), terms=self._terms, at=_at(trade))
+        return self._ledger.claim(self._key(trade), terms=self._terms, at=_at(trade))
 
     def mark_trade_as_processed(self, trade: Row) -> bool:
         """Mark a trade; True if nobody did before. One of several callers hears True, and only one."""
-        outcome = self._ledger.call(_key(trade), _nothing, terms=self._terms, at=_at(trade))
+        key = self._key(trade)
+        outcome = self._ledger.call(key, _nothing, terms=self._terms, at=_at(trade))
         match outcome.state:
             case "busy":
-                raise Busy(_key(trade), self._terms.lease)
+                raise Busy(key, self._terms.lease)
             case "parked":
-                raise Parked(_key(trade), (outcome.entry and outcome.entry.why) or "by-hand")
+                raise Parked(key, (outcome.entry and outcome.entry.why) or "by-hand")
         return outcome.state == "ran"
 
     def is_trade_processed(self, trade: Row) -> bool:
         """Say whether a trade was processed: done, and not only begun. What was forgotten is not."""
-        entries = (self._ledger.look(key) for key in (_key(trade), _moved_key(str(trade["transactionHash"]))))
+        keys = (self._key(trade), _moved_key(str(trade["transactionHash"])))
+        entries = (self._ledger.look(key) for key in keys)
         return any(one and one.state == "done" and not expired(one, time.time()) for one in entries)
+
+    def _key(self, trade: Row) -> Key:
+        """Name a trade; one that an earlier version knows keeps the name under which it does."""
+        former = (Key(SCOPE, *parts) for parts in former_parts(trade))
+        return next((key for key in former if self._ledger.look(key)), Key(SCOPE, *fill_parts(trade)))
 
     # ----- the cursor
 
@@ -106,10 +113,6 @@ _CURSOR = named("cursors", SCOPE, GLOBAL)
 
 def _marker(text: Any) -> TradeMarker:
     return TradeMarker(int(text["at"]), text.get("transaction", ""))
-
-
-def _key(trade: Row) -> Key:
-    return Key(SCOPE, *fill_parts(trade))
 
 
 def _moved_key(transaction: str) -> Key:

@@ -22,7 +22,9 @@ from onefold.core.cursor import Cursor, start
 from onefold.core.endpoints import Picks, check_url
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.record import Broken, Fate, Page, Record
+from onefold.core.rows import unsound
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
+from onefold.core.wire import quoted
 from onefold.sources.websocket.live import Disconnected, Live, Message, Watch, check_installed
 
 __all__ = ["Disconnected", "Websocket"]
@@ -218,7 +220,7 @@ class Websocket:
                 except Exception as error:
                     said = f"nothing came for {self._patience:g} s" if limit.expired() else f"{error}"
                     raise Disconnected(f"the back-fill failed: {type(error).__name__}: {said}") from error
-                yield one if isinstance(one, Page) else Page([one])
+                yield _sound(one if isinstance(one, Page) else Page([one]))
         finally:
             close = getattr(shown, "aclose", None)
             if close:
@@ -230,7 +232,9 @@ class Websocket:
         broken: list[Broken] = []
         for message in messages:
             try:
-                records += _records(self._parse(message))
+                found = _sound(Page(_records(self._parse(message))))
+                records += found.records
+                broken += found.broken
             except Disconnected:
                 raise
             except Exception as error:  # the message is the outside's, and parse the caller's
@@ -246,6 +250,18 @@ def _records(parsed: Any) -> Sequence[Record]:
         if not isinstance(one, Record):
             raise TypeError(f"parse gave {type(one).__name__}: give a Record, several, or None")
     return records
+
+
+def _sound(page: Page) -> Page:
+    """Set records apart that no store could keep, as those with NaN or half of a surrogate pair in them.
+
+    A function that reads JSON by `json.loads` lets them pass.
+    """
+    wrong = [(one, unsound(one)) for one in page.records]
+    if not any(reason for _, reason in wrong):
+        return page
+    apart = [Broken(quoted({"id": one.id, "body": one.body}), reason) for one, reason in wrong if reason]
+    return page._replace(records=[one for one, reason in wrong if not reason], broken=[*page.broken, *apart])
 
 
 def _text(message: Message) -> str:

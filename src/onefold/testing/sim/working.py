@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, NamedTuple
 
-from onefold.apps._polymarket import counted, fill_parts
+from onefold.apps._polymarket import counted, fill_name, fill_parts
 from onefold.core.entry import Change, Effect, Reply, Seen, State
 from onefold.core.errors import Refused, Unreachable
 from onefold.core.flow import Found
@@ -250,7 +250,7 @@ class Town:
             order="newest-first" if self.newest_first else "oldest-first",
             id=lambda row: "/".join((*fill_parts(row), row.get("block", ""))),
             unit=None,
-            rows=counted,
+            rows=_counted,
             paging=Offset(self.limit),
             every=0.5,
             lag=self.lag or None,
@@ -295,7 +295,7 @@ class Town:
                     )
 
     def _keys(self) -> list[tuple[dict[str, Any], Key]]:
-        rows = counted([row for _, row in self.rows])
+        rows = _counted([row for _, row in self.rows])
         return [(row, _key(row)) for row in rows]
 
     def _accounted(self, row: dict[str, Any]) -> bool:
@@ -361,6 +361,11 @@ class _Retracting:
 
     async def tell(self, fates: Any) -> None:
         await self._feed.tell(fates)
+
+
+def _counted(body: Any) -> list[Any]:
+    """Number what looks alike; what takes a fill back is no second one."""
+    return counted(body, lambda row: (*fill_name(row), row.get("block", "")))
 
 
 def _retracting(record: Record) -> Record:
