@@ -11,6 +11,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import product
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
@@ -147,11 +148,17 @@ def market(row: Mapping[str, Any]) -> Market:
         str(row.get("question") or ""),
         tuple(sorted(words)),
         tuple(_list(row.get("outcomes"))),
-        tuple(_list(row.get("clobTokenIds"))),
+        _assets(row),
         bool(row.get("closed")),
         None if tick is None else Decimal(str(tick)),
         bool(row.get("negRisk")),
     )
+
+
+def _assets(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name the tokens of a market: markets of the third exchange list them as positions."""
+    names = ("positionIds", "clobTokenIds") if row.get("version") == "v2" else ("clobTokenIds",)
+    return next((tuple(found) for name in names if (found := _list(row.get(name)))), ())
 
 
 def _list(value: Any) -> list[str]:
@@ -205,12 +212,14 @@ class Markets:
 
     async def _look_up(self, ids: Sequence[str], now: float) -> None:
         left = list(ids)
+        # A token may be one of the older markets, or a position of a newer one; an id does not tell reliably.
+        names = ("clob_token_ids", "position_ids") if self._by == "clob_token_ids" else (self._by,)
         async with self._web.client() as client:
             # Closed markets are left out unless they are asked for, even by their id.
-            for closed in ("false", "true"):
+            for name, closed in product(names, ("false", "true")):
                 if not left:
                     return
-                pairs = [(self._by, one) for one in left]
+                pairs = [(name, one) for one in left]
                 query = urlencode(
                     [*pairs, ("closed", closed), ("limit", str(len(left))), ("include_tag", "true")]
                 )

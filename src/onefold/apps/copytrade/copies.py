@@ -16,6 +16,7 @@ from typing import Any
 
 from onefold.apps._polymarket import Markets
 from onefold.apps.copytrade import book
+from onefold.apps.copytrade.leaders import Leaders
 from onefold.apps.copytrade.orders import Exchange, Placed, Request
 from onefold.apps.copytrade.sizing import Order, Rule, Skip, checked, plan
 from onefold.apps.copytrade.trades import Trade, trade
@@ -49,6 +50,7 @@ class Copies:
         markets: Markets,
         live: Live,
         *,
+        leaders: Leaders,
         tick: Decimal,
         max_age: Seconds,
         clock: Callable[[], float] = time.time,
@@ -58,6 +60,7 @@ class Copies:
         self._rules = rules
         self._markets = markets
         self._live = live
+        self._leaders = leaders
         self._tick = tick
         self._max_age = max_age
         self._clock = clock
@@ -68,6 +71,11 @@ class Copies:
     async def prepare(self, claim: Claim, record: Record) -> Request:
         """Decide, and make the order that every attempt sends; or say why there is none."""
         one = trade(record.body)
+        since = (await self._leaders.since()).get(one.leader)
+        if since is None:
+            return {"skip": "this leader is no longer copied"}
+        if one.timestamp < since:
+            return {"skip": "the trade was made before its leader was added"}
         rules = {name.lower(): rule for name, rule in (await self._rules.value()).items()}
         rule = rules.get(one.leader) or rules.get(EVERYBODY)
         if rule is None:
