@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -94,8 +95,9 @@ def stage(
     data: Mischief | None = None,
     orders: Mischief | None = None,
     nodes: Sequence[dict[str, Any]] = ({},),
+    clock: Callable[[], float] = time.time,
 ) -> Iterator[Stage]:
-    chain = Chain()
+    chain = Chain(clock=clock)
     market = Polymarket(data, markets=8)
     made = [Node(chain, **one) for one in nodes]
     book = OrderBook(orders)
@@ -123,6 +125,7 @@ def settings(on: Stage, **more: Any) -> Settings:
             "every": "100ms",
             "settle": "10ms",
             "receipt": "2s",
+            "sweep": "1s",
             "depth": 4,
             **more,
         }

@@ -19,7 +19,7 @@ from onefold.apps._polymarket import By, answered, fill, former_parts
 from onefold.apps.copytrade import Settings as CopytradeSettings
 from onefold.apps.copytrade import book
 from onefold.apps.copytrade import pipelines as copytrade
-from onefold.apps.copytrade.activity import Activity
+from onefold.apps.copytrade.following import Following
 from onefold.apps.copytrade.sizing import Order, Rule, plan
 from onefold.apps.copytrade.trades import closed, trade
 from onefold.apps.whales import Settings as WhalesSettings
@@ -151,8 +151,9 @@ def kept(pipeline: Pipeline, record: Record) -> str:
 
 def activity_check(leader: str) -> Check:
     pipeline = copytrade(CopytradeSettings(leaders=(leader,)), Live())
-    source = pipeline.sources[f"activity-{leader}"]
-    assert isinstance(source, Activity)
+    following = pipeline.sources["activity"]
+    assert isinstance(following, Following)
+    source = following._make(leader, 0.0)
 
     def check(one: Page) -> None:
         good, mutated = read(source._poll, one)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from onefold.worlds.leaders import Deed, Kind
 from onefold.worlds.matches import MILLION
 from onefold.worlds.mischief import Mischief
-from tests.apps.copying import Script, deed, fill, kept, run, settings, stage, worker
+from tests.apps.copying import ALL, Script, deed, fill, kept, run, settings, stage, worker
 from tests.worker.stage import run_until
 
 STORES = [
@@ -239,6 +240,74 @@ def test_a_stretch_that_is_too_long_for_a_node_is_asked_for_in_parts(file):
         for number in range(10):
             on.leaders.act(deed(number + 1))
         run(on, file, ("chain",))
+
+    assert on.copied() == on.wanted()
+
+
+@pytest.mark.parametrize("only", [("chain",), ("activity",)], ids=["chain", "list"])
+def test_a_trade_of_the_newest_exchange_is_copied_and_its_market_found_by_its_position(file, only):
+    with stage() as on:
+        position, _ = on.data.renew(0)
+        on.data.markets[0]["orderPriceMinTickSize"] = 0.001
+        on.leaders.act(deed(1, fill(asset=position, era="V3", usdc=50_500_000)))
+        run(on, file, only, rules={"*": msgspec.structs.replace(ALL, tolerance=0.0)})
+
+    assert on.copied() == on.wanted()
+    [order] = on.orders.journal.of("order")
+    assert order["price"] == "0.505", "the tick of its market was found"
+
+
+def test_a_node_that_refuses_the_newest_blocks_does_not_end_the_back_fill(file):
+    # Behind one address stand many nodes: one says how far the chain has come, another is not there yet.
+    with stage(nodes=[{"late_logs": 1, "loses": {deed(2).transaction}}]) as on:
+        on.leaders.act(deed(1))
+        on.chain.mine()
+        one = worker(settings(on, sweep="100ms"), file, ("chain",))
+
+        def trade() -> None:
+            on.leaders.act(deed(2))
+            on.chain.mine()
+
+        run_until(
+            one,
+            Script(
+                (lambda: one.ready and on.is_through(), trade),
+                (on.is_through, lambda: None),
+            ),
+        )
+
+    assert on.copied() == on.wanted()
+    assert len(on.nodes[0].stream.journal.of("connected")) <= 2, "one line, and perhaps a probe"
+
+
+def test_a_log_that_a_subscription_lost_is_found_by_the_next_sweep(file):
+    with stage(nodes=[{"loses": {deed(1).transaction, deed(2).transaction}}]) as on:
+        one = worker(settings(on, sweep="100ms"), file, ("chain",))
+        run_until(
+            one,
+            Script(
+                (lambda: one.ready, lambda: on.leaders.act(deed(1))),
+                (on.is_through, lambda: on.leaders.act(deed(2))),
+                (on.is_through, lambda: None),
+            ),
+        )
+
+    assert on.copied() == on.wanted()
+
+
+def test_the_cursor_does_not_pass_blocks_whose_history_was_not_read(file):
+    # The stream lost the first trade and showed the second; the worker stops before a sweep.
+    with stage(nodes=[{"loses": {deed(1).transaction}}]) as on:
+        one = worker(settings(on, sweep="1h", depth=2), file, ("chain",))
+
+        def trade() -> None:
+            on.leaders.act(deed(1))
+            for _ in range(10):
+                on.chain.mine()
+            on.leaders.act(deed(2))
+
+        run_until(one, Script((lambda: one.ready, trade), (lambda: bool(on.copied()), lambda: None)))
+        run(on, file, ("chain",), depth=2)
 
     assert on.copied() == on.wanted()
 

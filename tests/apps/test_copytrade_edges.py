@@ -14,9 +14,10 @@ import anyio
 import pytest
 
 from onefold.apps._polymarket import Markets, answered, counted, fill, market
-from onefold.apps.copytrade import book, pipelines
+from onefold.apps.copytrade import answers, book, pipelines
 from onefold.apps.copytrade.copies import Copies
-from onefold.apps.copytrade.logs import Contracts, order, stamp, trades
+from onefold.apps.copytrade.following import Following
+from onefold.apps.copytrade.logs import Contracts, order, trades
 from onefold.apps.copytrade.orders import Placed, Remote, placed
 from onefold.apps.copytrade.sizing import Rule, Skip, plan
 from onefold.apps.copytrade.trades import Trade, row_id, row_name, row_of, trade
@@ -84,11 +85,16 @@ def test_a_row_is_named_for_its_own_leader_alone(wallet):
 
 
 def test_the_default_rule_copies_configured_leaders_and_nobody_else():
-    with stage() as on:
-        sink = pipelines(settings(on, leaders=(ME,), rules={"*": ALL, STRANGER: ALL}), Live()).sink
+    async def prepare(on: Stage) -> Any:
+        live = Live("copytrade.")
+        await live.attend(AsyncPorts(Inline(MemoryStore())))
+        sink = pipelines(settings(on, leaders=(ME,), rules={"*": ALL, STRANGER: ALL}), live).sink
         body = Trade(STRANGER, "0x1", ASSET, "BUY", Decimal(100), Decimal(50), 0).body()
         claim: Any = SimpleNamespace(key=Key("copytrade", "x"), request=None)
-        request = anyio.run(sink.prepare, claim, Record("x", body, 0))  # type: ignore[attr-defined]
+        return await sink.prepare(claim, Record("x", body, 0))  # type: ignore[attr-defined]
+
+    with stage() as on:
+        request = anyio.run(prepare, on)
 
     assert request == {"skip": f"{STRANGER} is none of the leaders that are copied"}
 
@@ -202,7 +208,9 @@ def test_an_order_service_that_talks_nonsense_has_said_nothing(body):
 def read(on: Stage, rows: list[dict[str, Any]]) -> list[Trade]:
     """Read a list of activity in the pages that the app asks for."""
     on.data.routes["GET", "/activity"] = pages_of(rows)
-    source = pipelines(settings(on, leaders=(ME,)), Live()).sources[f"activity-{ME}"]
+    following = pipelines(settings(on, leaders=(ME,)), Live()).sources["activity"]
+    assert isinstance(following, Following)
+    source = following._make(ME, time.time() - 600)
 
     async def round_() -> list[Page]:
         return [page async for page in source.read(Cursor())]
@@ -522,11 +530,19 @@ def test_a_receipt_with_null_where_a_text_belongs_is_told_and_not_raised(change)
     receipt: Any = block.receipt("0x01")
     spoiled = {**receipt, "logs": [{**log, **change} for log in receipt["logs"]]}
 
-    with pytest.raises(ValueError, match="cannot be read"):
-        trades(spoiled, [ME], Contracts(), 0)
-    with pytest.raises(ValueError, match="cannot be read"):
-        trades({**receipt, "logs": None}, [ME], Contracts(), 0)
-    assert stamp({**receipt, "logs": None}) is None
+    found, broken = trades(spoiled, [ME], Contracts(), 0)
+
+    assert found == []
+    assert broken
+
+
+def test_a_receipt_without_a_list_of_logs_is_refused():
+    chain = Chain()
+    name = f"0x{1:064x}"
+    shown: Any = chain.mine(Transaction(name, match([BUY]))).receipt(name)
+
+    with pytest.raises(ValueError, match="has no list of logs"):
+        answers.receipt({**shown, "logs": None}, name)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from onefold.apps._polymarket import fill, fill_parts
 from onefold.apps.candles.bars import TIMEFRAMES, checked, moment
 from onefold.apps.candles.download import read_page
-from onefold.apps.copytrade.chain import parse
+from onefold.apps.copytrade.answers import parse
 from onefold.apps.copytrade.logs import Contracts, filters, order
 from onefold.apps.copytrade.orders import Placed, placed
 from onefold.core.calendar import expected, fx_week, open_in

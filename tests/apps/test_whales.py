@@ -9,14 +9,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from onefold.apps._polymarket import counted, fill, fill_parts, market
 from onefold.apps.whales import Settings, pipelines
+from onefold.apps.whales.beginning import FirstStart
 from onefold.apps.whales.filters import Subscriber, fits, needs_market, wants
 from onefold.apps.whales.words import told
+from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
+from onefold.drive import AsyncPorts, Inline
 from onefold.sinks.pace import Rates
+from onefold.stores.memory import MemoryStore
 from onefold.worker import Worker
 from onefold.worker.secret import Secret
 from onefold.worker.settings import Live
@@ -51,7 +56,7 @@ def settings(data: Polymarket, chat: ChatWorld, *subscribers: Subscriber, **more
         gamma_url=data.url,
         chat_url=chat.url,
         chat_pace=Rates(0.0, 0.0, 0.0),
-        **more,
+        **{"since": "forever", **more},
     )
 
 
@@ -113,6 +118,98 @@ def test_every_large_trade_is_told_to_every_subscriber_once(store):
         run_until(worker(said, store), lambda: transactions(chat).total() >= wanted.total())
 
     assert transactions(chat) == wanted
+
+
+# ----- the first start
+
+
+def stamped(data: Polymarket, seed: int, *times: float) -> list[dict[str, Any]]:
+    """Draw fills of these times, each in a transaction of its own."""
+    return [{**data.draw(seed + place, 1, 0)[0], "timestamp": int(at)} for place, at in enumerate(times)]
+
+
+def told_of(chat: ChatWorld) -> set[str]:
+    return {transaction for _, transaction in transactions(chat)}
+
+
+def test_a_first_start_tells_nothing_that_happened_before_it(tmp_path):
+    now = time.time()
+    with Polymarket() as data, ChatWorld() as chat:
+        old = stamped(data, 10, now - 4 * 86_400, now - 3600, now - 30, now - 2)
+        data.happen(*old)
+        one = worker(settings(data, chat, ALL, since="now"), f"sqlite:///{tmp_path / 'o.db'}")
+        fresh: list[dict[str, Any]] = []
+
+        def through() -> bool:
+            if one.ready and not fresh:
+                fresh.extend(stamped(data, 20, time.time() + 1))
+                data.happen(*fresh)
+            # Once more: what is behind the new cursor by less than its lag is read again.
+            return bool(fresh) and told_of(chat) >= {fresh[0]["transactionHash"]} and reads(data) > 8
+
+        run_until(one, through)
+
+    assert told_of(chat) == {fresh[0]["transactionHash"]}
+
+
+def reads(data: Polymarket) -> int:
+    return sum(one.path == "/trades" for one in data.requests)
+
+
+@pytest.mark.parametrize(
+    ("since", "wanted"),
+    [("2h", [2, 3]), ("forever", [0, 1, 2, 3]), ("%Y-%m-%dT%H:%M:%SZ", [1, 2, 3])],
+    ids=["duration", "all", "time"],
+)
+def test_a_first_start_begins_where_since_says(tmp_path, since, wanted):
+    now = time.time()
+    since = time.strftime(since, time.gmtime(now - 3 * 86_400))
+    with Polymarket() as data, ChatWorld() as chat:
+        old = stamped(data, 10, now - 4 * 86_400, now - 2 * 86_400, now - 3600, now - 60)
+        data.happen(*old)
+        names = {old[place]["transactionHash"] for place in wanted}
+        one = worker(settings(data, chat, ALL, since=since), f"sqlite:///{tmp_path / 'o.db'}")
+        run_until(one, lambda: told_of(chat) >= names and one.ready)
+
+    assert told_of(chat) == names
+
+
+def test_a_later_start_begins_where_the_first_one_did_until_a_fill_was_read():
+    async def starts() -> list[float | None]:
+        live = Live("whales.")
+        await live.attend(AsyncPorts(Inline(MemoryStore())))
+        at = [FirstStart("now", live, clock=iter([now]).__next__) for now in (1000.7, 4600.0)]
+        said = FirstStart("1h", live, clock=lambda: 9000.0)
+        return [
+            await at[0](Cursor()),
+            await at[1](Cursor()),
+            await at[1](Cursor(2000)),
+            await said(Cursor()),  # nothing was read yet, and the setting was changed
+            await at[1](Cursor(2000)),
+        ]
+
+    assert anyio.run(starts) == [1000.0, 1000.0, 1000.0, 5400.0, 5400.0]
+
+
+def test_a_ledger_of_an_older_version_goes_on_at_its_cursor():
+    async def began() -> float | None:
+        live = Live("whales.")
+        await live.attend(AsyncPorts(Inline(MemoryStore())))
+        return await FirstStart("now", live)(Cursor(2000))
+
+    assert anyio.run(began) is None
+
+
+def test_a_fill_that_is_older_than_max_age_is_not_told_and_is_counted(tmp_path):
+    now = time.time()
+    with Polymarket() as data, ChatWorld() as chat:
+        rows = stamped(data, 10, now - 7200, now - 60)
+        data.happen(*rows)
+        one = worker(settings(data, chat, ALL, max_age="1h"), f"sqlite:///{tmp_path / 'o.db'}")
+        run_until(one, lambda: bool(told_of(chat)) and one.ready)
+
+    assert told_of(chat) == {rows[1]["transactionHash"]}
+    assert one.tallies["whales"].total("filtered") >= 1
 
 
 def test_fills_that_look_exactly_alike_are_counted_and_each_is_told(tmp_path):
@@ -266,7 +363,14 @@ def test_lists_inside_of_texts_are_read_or_empty(outcomes):
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"keep": "1d"}, "raise keep"), ({"page": 1}, "page is 1"), ({"minimum": -1.0}, "minimum is -1")],
+    [
+        ({"keep": "1d"}, "raise keep"),
+        ({"page": 1}, "page is 1"),
+        ({"minimum": -1.0}, "minimum is -1"),
+        ({"since": "yesterday"}, "since is 'yesterday': write now"),
+        ({"since": "2026-05-01T00:00:00"}, "without a time zone"),
+        ({"max_age": "long"}, "max_age is 'long'"),
+    ],
 )
 def test_settings_that_cannot_work_are_refused(change, says):
     with pytest.raises((Misconfigured, ValueError), match=says):

@@ -62,6 +62,7 @@ store = "{store}"
 chat_token = "env:WHALES_TOKEN"
 subscribers = [{{ chat = "all" }}]
 every = "100ms"
+since = "forever"
 page = 20
 lease = "2s"
 data_url = "{data}"

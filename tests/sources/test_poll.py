@@ -201,10 +201,26 @@ def test_a_budget_that_is_used_up_leaves_a_gap(site):
     ]
 
 
-def test_a_first_reading_that_is_cut_off_leaves_a_gap_from_the_beginning(site):
+def test_a_first_reading_that_is_cut_off_leaves_a_gap_only_if_it_was_told_where_to_begin(site):
+    feed = feed_of(site, *range(100))
+    since = read(polled(site, feed, paging=Offset(limit=10, overlap=1), pages=2, since=EPOCH + 5))
+
+    assert gaps(read(polled(site, feed, paging=Offset(limit=10), pages=2))) == []
+    assert [gap.since for gap in gaps(since)] == [EPOCH + 5]
+
+
+@pytest.mark.parametrize(
+    ("cursor", "first"), [(None, 50), (60, 50), (80, 70), (30, 20)], ids=["first", "floor", "lag", "set-back"]
+)
+def test_nothing_before_the_place_that_a_function_gives_is_late(site, cursor, first):
     feed = feed_of(site, *range(100))
 
-    assert gaps(read(polled(site, feed, paging=Offset(limit=10), pages=2)))[0].since is None
+    async def since(_):
+        return EPOCH + 50
+
+    pages = read(polled(site, feed, since=since, lag=10 if cursor != 60 else 30), at=cursor)
+
+    assert numbers(pages)[0] == first
 
 
 def test_an_oldest_first_feed_that_begins_after_the_cursor_leaves_a_gap_if_it_says_so_twice(site):

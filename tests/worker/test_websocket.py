@@ -268,6 +268,31 @@ def test_history_is_read_once_more_when_late_records_have_had_their_time():
     assert reads == [Cursor(5), Cursor(5)]
 
 
+def test_history_is_swept_again_and_again_while_the_line_lasts_from_what_was_reached():
+    events = Events()
+    reads = []
+
+    def backfill(cursor: Cursor) -> AsyncIterator[Page]:
+        reads.append(cursor)
+
+        async def pages() -> AsyncIterator[Page]:
+            yield Page([Record(f"mark-{len(reads)}", {}, 10 * len(reads))])
+
+        return pages()
+
+    def then(heard: Heard) -> None:
+        wait_for(lambda: len(reads) >= 4)
+        stream.spoil("cut-before")
+
+    with Stream(events) as stream:
+        source = Websocket(
+            stream.url, parse, subscribe=SUBSCRIBE, backfill=backfill, sweep=0.05, lag=3, again="1h"
+        )
+        listen(source, stream, then, Cursor(5))
+
+    assert reads[:4] == [Cursor(2), Cursor(7), Cursor(17), Cursor(27)]
+
+
 def test_a_half_open_line_is_noticed_within_two_pings():
     events = Events()
     with Stream(events) as stream:

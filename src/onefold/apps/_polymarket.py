@@ -221,11 +221,17 @@ def market(row: Mapping[str, Any]) -> Market:
         str(row.get("question") or ""),
         tuple(sorted(words)),
         tuple(_list(row.get("outcomes"))),
-        tuple(_list(row.get("clobTokenIds"))),
+        _assets(row),
         _flag(row, "closed"),
         _tick(row.get("orderPriceMinTickSize")),
         _flag(row, "negRisk"),
     )
+
+
+def _assets(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name the tokens of a market: markets of the third exchange list them as positions."""
+    names = ("positionIds", "clobTokenIds") if row.get("version") == "v2" else ("clobTokenIds",)
+    return next((tuple(found) for name in names if (found := _list(row.get(name)))), ())
 
 
 def _list(value: Any) -> list[str]:
@@ -341,12 +347,14 @@ class Markets:
 
     async def _look_up(self, ids: Sequence[str], now: float) -> None:
         left = list(ids)
+        # A token may be one of the older markets, or a position of a newer one; an id does not tell reliably.
+        names = ("clob_token_ids", "position_ids") if self._by == "clob_token_ids" else (self._by,)
         async with self._web.client() as client:
             # Closed markets are left out unless they are asked for, even by their id.
-            for closed in ("false", "true"):
+            for name, closed in product(names, ("false", "true")):
                 if not left:
                     return
-                pairs = [(self._by, one) for one in left]
+                pairs = [(name, one) for one in left]
                 query = urlencode(
                     [*pairs, ("closed", closed), ("limit", str(len(left))), ("include_tag", "true")]
                 )
@@ -356,8 +364,15 @@ class Markets:
 
     def _take(self, rows: Sequence[Any], asked: Sequence[str], now: float) -> None:
         found, broken = answered(rows, self._by, frozenset(asked))
-        for one in broken:
-            log.warning("a market of Gamma's answer is set apart: %s: %.200s", one.reason, one.raw)
+        if broken:
+            # One line, however many there are: a query that Gamma does not know is answered with all markets.
+            first = broken[0]
+            log.warning(
+                "%d rows of Gamma's answer are set apart; the first: %s: %.200s",
+                len(broken),
+                first.reason,
+                first.raw,
+            )
         for name in asked:
             if name in found:
                 self._known[name] = (now, found[name])

@@ -213,9 +213,10 @@ def gap_behind(cursor: Cursor, since: At | None, reached: At | None, chain: Chai
     """Say what a newest-first chain left unread, that ended before it came to where it was to stop.
 
     A feed that ends at the cursor showed everything; one that was cut off there may hold back half a tie.
+    A first reading that was not told where to begin leaves nothing unread: it begins where it came to.
     """
     cut = chain.ended in ("budget", "cap")
-    if reached is None:
+    if reached is None or (cursor.at is None and since is None):
         return None
     if cursor.at is None:
         met = not cut or (since is not None and reached < since)

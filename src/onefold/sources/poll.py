@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -49,6 +49,7 @@ log = logging.getLogger("onefold.sources")
 
 Order = Literal["newest-first", "oldest-first"]
 Vary = str | Callable[[float], Mapping[str, str]]
+Begins = Callable[[Cursor], Awaitable[At | None]]
 
 HAND_ON = 500
 """How many records are handed on at once."""
@@ -96,7 +97,7 @@ class Poll:
         every: Duration = 2,
         lag: Duration | None = None,
         reach: Duration = "forever",
-        since: At | datetime | None = None,
+        since: At | datetime | Begins | None = None,
         start: str | None = None,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
@@ -111,7 +112,8 @@ class Poll:
         """Set a feed up.
 
         `paging` says how its pages hang together, `pages` how many are read in a round, and `start` names the
-        parameter by which an oldest-first feed begins at a time. `since` is where the first round begins.
+        parameter by which an oldest-first feed begins at a time. `since` is where the first round begins; a
+        function is awaited with the first cursor of a process, and what it returns is a floor for `lag` too.
         `vary` is a parameter that changes with every request, or a function of the time that gives
         parameters, against caches on the way. `most` is how many records a round of a newest-first feed keeps
         in memory. `may_be_empty` believes an empty answer where there were records before.
@@ -130,7 +132,8 @@ class Poll:
         self._paging = paging
         self._pages = pages
         self._every = seconds(every, "every")
-        self._since = epoch(since, "since") if isinstance(since, datetime) else since
+        self._begins: Begins | None = since if callable(since) else None
+        self._since = _place(since)
         self._start = start
         self._vary = vary
         self._may_be_empty = may_be_empty
@@ -140,6 +143,7 @@ class Poll:
         self.reach: Seconds | None = forever_or_seconds(reach, "reach")
         self._due = -math.inf
         self._at_once = False
+        self._floor: At | None = None
         self._seen: At | None = None
         self._newest: At | None = None
         self._doubts = 0
@@ -153,6 +157,9 @@ class Poll:
         """Read one round, not before it is due."""
         await anyio.sleep(max(self._due - time.monotonic(), 0))
         self._due = time.monotonic() + self._every
+        if self._begins is not None:
+            self._since = self._floor = await self._begins(cursor)
+            self._begins = None
         async with self._web.client() as client:
             round_ = self._newest_first if self._order == "newest-first" else self._oldest_first
             async for page in round_(client, cursor):
@@ -297,7 +304,11 @@ class Poll:
         return built(url, {} if ask.link else begin, ask.params, varied)
 
     def _stop(self, cursor: Cursor) -> At | None:
-        return self._since if cursor.at is None else start(cursor, self.lag)
+        begin = start(cursor, self.lag)
+        if begin is None or cursor.at is None:
+            return self._since
+        # Records from before the first start are not late. A cursor from before it was set by an operator.
+        return begin if self._floor is None or cursor.at < self._floor else max(begin, self._floor)
 
     def _part(self, stop: At | None, present: At | None) -> Part:
         """Bound a round; one that knows no present yet only looks for it."""
@@ -329,6 +340,12 @@ class Poll:
 
     def __str__(self) -> str:
         return told(self._web.url)
+
+
+def _place(since: At | datetime | Begins | None) -> At | None:
+    if isinstance(since, datetime):
+        return epoch(since, "since")
+    return None if callable(since) else since
 
 
 def _at(record: Record) -> At:

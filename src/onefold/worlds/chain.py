@@ -148,14 +148,22 @@ class Node:
         span: int = 2_000,
         tells_removed: bool = True,
         chain_id: int = CHAIN_ID,
+        late_logs: int = 0,
+        loses: Collection[str] = (),
     ) -> None:
-        """`behind`: how many blocks its HTTP side lags; `nulls`: how often a receipt is null at first."""
+        """`behind`: how many blocks its HTTP side lags; `nulls`: how often a receipt is null at first.
+
+        `late_logs`: how many of the newest blocks it refuses to search, as an address does behind which
+        another node answers; `loses`: transactions whose logs its subscriptions never show.
+        """
         self.chain = chain
         self.behind = behind
         self.nulls = nulls
         self.span = span
         self.tells_removed = tells_removed
         self.chain_id = chain_id
+        self.late_logs = late_logs
+        self.loses = set(loses)
         self.asked: Counter[str] = Counter()
         self._asked_for: Counter[str] = Counter()
         self._guard = threading.Lock()
@@ -218,6 +226,8 @@ class Node:
         until = blocks[-1].number if wanted["toBlock"] == "latest" else int(wanted["toBlock"], 16)
         if until - since + 1 > self.span:
             raise ValueError(f"block range is too large: at most {self.span} blocks")
+        if until > blocks[-1].number - self.late_logs:
+            raise ValueError("invalid block range params")
         logs = [log for one in blocks if since <= one.number <= until for log in one.logs()]
         return [log for log in logs if fits(log, wanted)]
 
@@ -269,6 +279,8 @@ class _Subscriber(Line):
             return event.get("head")
         log: Log | None = event.get("log")
         if log is None or wanted is None or not fits(log, wanted):
+            return None
+        if log["transactionHash"] in self._node.loses:
             return None
         return None if log["removed"] and not self._node.tells_removed else log
 

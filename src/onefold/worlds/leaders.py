@@ -138,7 +138,7 @@ class Leaders:
 
     def _market(self, asset: str) -> Row:
         for market in self.data.markets:
-            assets = json.loads(market["clobTokenIds"])
+            assets = json.loads(market.get("positionIds") or market["clobTokenIds"])
             if asset in assets:
                 place = assets.index(asset)
                 outcome = json.loads(market["outcomes"])[place]

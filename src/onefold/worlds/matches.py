@@ -1,4 +1,4 @@
-"""The logs that trades leave on a chain: orders filled by exchanges of two eras, and what moves with them.
+"""The logs that trades leave on a chain: orders filled by exchanges of three eras, and what moves with them.
 
 Written by hand, word by word, from the published events, so that a reader of logs is tested against another
 hand than its own. It makes logs without a place: the chain gives them block, transaction and index.
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 Log = dict[str, Any]
 Side = Literal["BUY", "SELL"]
-Era = Literal["V1", "V2"]
+Era = Literal["V1", "V2", "V3"]
 
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 SINGLE = "0xc3d58168c5ae7397731d063d5bbf3d657854427343f4c083240f7aacaa2d0f62"
@@ -19,15 +19,18 @@ BATCH = "0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb"
 FILLED = {
     "V1": "0xd0a08e8c493f9c94f29311604c9de1b4e8c8d4c06bd0c789af57f2d65bfec0f6",
     "V2": "0xd543adfd945773f1a62f74f0ee55a5e3b9b1a28262980ba90b1a89f2ea84d8ee",
+    "V3": "0xd543adfd945773f1a62f74f0ee55a5e3b9b1a28262980ba90b1a89f2ea84d8ee",
 }
 REDEEMED = "0x2682012a4a4f1973119f1c9b90745d1bd91fa2bab387344f044cb3586864d18d"
 
 USDC_E = "0x2791bca1f2de4661ed88a30c99a7a9449aa84174"
 PUSD = "0xc011a7e12a19f7b1f670d46f03b03f3342e82dfb"
 CTF = "0x4d97dcd97ec945f40cf65f87097ace5ea0476045"
+POSITIONS = "0x006f54f7f9a22e0000cc2ab60031000000ae9fef"
 EXCHANGES = {
     "V1": "0x4bfb41d5b3570defd03c39a9a4d8de6bd8b8982e",
     "V2": "0xe111180000d2663c0091e4f400237545b87b996b",
+    "V3": "0xe3333700ca9d93003f00f0f71f8515005f6c00aa",
 }
 ADAPTER = "0x" + "ada" * 13 + "a"
 FEES = "0x" + "fee" * 13 + "f"
@@ -67,7 +70,7 @@ def filled(fill: Fill, order: int, taker: str | None = None) -> Log:
     exchange, asset = EXCHANGES[fill.era], int(fill.asset)
     gave, got = (fill.usdc, fill.size) if fill.side == "BUY" else (fill.size, fill.usdc)
     topics = [FILLED[fill.era], "0x" + word(order), fill.wallet, taker or exchange]
-    if fill.era == "V2":
+    if fill.era != "V1":
         return log(exchange, topics, int(fill.side == "SELL"), asset, gave, got, fill.fee, 0, 0)
     given, taken = (0, asset) if fill.side == "BUY" else (asset, 0)
     return log(exchange, topics, given, taken, gave, got, fill.fee)
@@ -75,13 +78,14 @@ def filled(fill: Fill, order: int, taker: str | None = None) -> Log:
 
 def moved(fill: Fill) -> list[Log]:
     """Write the transfers that go with a fill: money one way, shares the other, and the fee."""
-    exchange, money = EXCHANGES[fill.era], PUSD if fill.era == "V2" else USDC_E
+    exchange, money = EXCHANGES[fill.era], USDC_E if fill.era == "V1" else PUSD
+    tokens = POSITIONS if fill.era == "V3" else CTF
     shares_fee = fill.fee if fill.era == "V1" and fill.side == "BUY" else 0
     buys = fill.side == "BUY"
     paid, payee = (fill.wallet, exchange) if buys else (exchange, fill.wallet)
     logs = [
         log(money, [TRANSFER, paid, payee], fill.usdc),
-        log(CTF, [SINGLE, exchange, payee, paid], int(fill.asset), fill.size - shares_fee),
+        log(tokens, [SINGLE, exchange, payee, paid], int(fill.asset), fill.size - shares_fee),
     ]
     if fill.fee and not shares_fee:
         logs.append(log(money, [TRANSFER, fill.wallet, FEES], fill.fee))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs
@@ -66,16 +66,26 @@ class Polymarket(Site):
             row["timestamp"] = stamps.setdefault(row["transactionHash"], time)
         return rows
 
+    def renew(self, number: int) -> tuple[str, str]:
+        """Make a market one of the third exchange, whose tokens are positions; return them."""
+        row, ids = self.markets[number], (str(7 * 2**104 + 2 * number), str(7 * 2**104 + 2 * number + 1))
+        row |= {"version": "v2", "positionIds": json.dumps(ids), "clobTokenIds": "[]"}
+        return ids
+
     def _markets(self, request: Request) -> Response:
         asked = parse_qs(request.raw_query)
         closed = request.query.get("closed", "false") == "true"
-        wanted = asked.get("condition_ids", []) + asked.get("clob_token_ids", [])
         limit = int(request.query.get("limit", 20))
-        found = [row for row in self.markets if row["closed"] == closed and self._is_wanted(row, wanted)]
+        found = [row for row in self.markets if row["closed"] == closed and self._is_wanted(row, asked)]
         return Response(found[:limit])
 
-    def _is_wanted(self, row: Row, wanted: Sequence[str]) -> bool:
-        if not {row["conditionId"], *json.loads(row["clobTokenIds"])} & set(wanted):
+    def _is_wanted(self, row: Row, asked: Mapping[str, Sequence[str]]) -> bool:
+        wanted = {
+            *({row["conditionId"]} & set(asked.get("condition_ids", ()))),
+            *(set(json.loads(row["clobTokenIds"])) & set(asked.get("clob_token_ids", ()))),
+            *(set(json.loads(row.get("positionIds", "[]"))) & set(asked.get("position_ids", ()))),
+        }
+        if not wanted:
             return False
         if self.unknown_for[row["conditionId"]] > 0:
             self.unknown_for[row["conditionId"]] -= 1

@@ -1,23 +1,27 @@
 """Leaders' trades from a chain: subscribed logs and heads, receipts for what they announce, forks.
 
 A log only announces a transaction; its trades are read from the receipt, which closes the group. Many logs of
-one transaction are one question. It reads: what is a trade is decided in `logs`, what is gone in `forks`.
+one transaction are one question. A stream may lose logs, so history is read again and again behind the head,
+and only that moves the cursor. It reads: what a node says is checked in `answers`, what is a trade is decided
+in `logs`, what is gone in `forks`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from secrets import token_hex
 from typing import Any, NamedTuple
 
+from onefold.apps.copytrade.answers import CHAIN_ID, Block, confirms, parse
 from onefold.apps.copytrade.forks import Forks
+from onefold.apps.copytrade.leaders import Leaders
 from onefold.apps.copytrade.logs import Contracts, Filter, filters, stamp, trades
-from onefold.apps.copytrade.rpc import Block, Complaint, NodeError, Rpc, question
+from onefold.apps.copytrade.rpc import Complaint, NodeError, Rpc, Unbelievable, question
 from onefold.core.cursor import Cursor
 from onefold.core.documents import load, named, save
 from onefold.core.endpoints import Picks
@@ -27,15 +31,21 @@ from onefold.worker.settings import Live
 
 log = logging.getLogger("onefold.apps.copytrade")
 
-MARK_EVERY = 30
-"""After so many heads the cursor moves on, though nobody traded."""
-
 AT_ONCE = 8
 """How many receipts are asked for side by side."""
+
+JUMP = 10_000
+"""Blocks: what is further away from the last known head is not believed without a second question."""
+
+AHEAD = 86_400.0
+"""Seconds: a block from further in the future has no time that can be believed."""
 
 HANDLED = 2_000
 KEPT = 100
 """How many watched transactions are stored; more of them are watched in memory alone."""
+
+SET_ASIDE = 10_000
+"""How many broken logs are remembered, so that a second reading does not complain again."""
 
 
 class Reading(NamedTuple):
@@ -47,6 +57,8 @@ class Reading(NamedTuple):
     span: int
     patience: float
     silence: float
+    sweep: float
+    """How often the blocks behind the head are read again."""
 
 
 class ChainTrades:
@@ -58,40 +70,46 @@ class ChainTrades:
 
     def __init__(
         self,
-        leaders: Sequence[str],
+        leaders: Leaders,
         contracts: Contracts,
         streams: Picks,
-        nodes: Picks,
+        rpc: Rpc,
         live: Live,
         how: Reading,
+        chain: int,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._leaders = frozenset(leaders)
+        self._leaders = leaders
+        self._followed: frozenset[str] = frozenset()
         self._contracts = contracts
-        self._filters = filters(leaders, contracts)
-        self._rpc = Rpc(nodes)
+        self._filters: list[Filter] = []
+        self._rpc = rpc
         self._live = live
         self._how = how
+        self._clock = clock
         self._forks = Forks(how.depth)
+        self._swept = 0
         self._handled: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._set_aside: OrderedDict[Broken, None] = OrderedDict()
         self._watched_key = named("copytrade", "watched")
-        self._heads = 0
         self._websocket = Websocket(
             streams,
-            parse,
-            subscribe=[question(at, "eth_subscribe", *one) for at, one in enumerate(self._wanted(), 1)],
-            confirms=lambda message: isinstance(json.loads(message).get("result"), str),
+            lambda message: parse(message, chain, self._filters),
+            subscribe=self._subscriptions,
+            confirms=confirms,
             backfill=self._missed,
-            # A node that is asked for history may be behind the one that streams.
-            again=max(10.0, how.patience),
+            sweep=how.sweep,
             lag=float(how.depth),
             silence=how.silence,
         )
-        self.endpoints = (streams, nodes)
+        self.endpoints = (streams, rpc.nodes)
         self.backoff = self._websocket.backoff
         self.lag = self._websocket.lag
 
-    def _wanted(self) -> list[tuple[Any, ...]]:
-        return [*(("logs", one) for one in self._filters), ("newHeads",)]
+    def _subscriptions(self) -> list[dict[str, Any]]:
+        wanted: list[tuple[Any, ...]] = [*(("logs", one) for one in self._filters), ("newHeads",)]
+        asked = [question(at, "eth_subscribe", *one) for at, one in enumerate(wanted, 1)]
+        return [question(CHAIN_ID, "eth_chainId"), *asked]
 
     @property
     def head(self) -> int:
@@ -106,41 +124,80 @@ class ChainTrades:
         await self._rpc.aclose()
 
     async def read(self, cursor: Cursor) -> AsyncGenerator[Page, None]:
-        """Live through one connection."""
+        """Live through one connection, or until the leaders are others."""
         [text] = await self._live.ask(load([self._watched_key]))
         self._forks.take(text.value if text else {})
+        self.follow(await self._leaders.since())
         async with aclosing(self._websocket.read(cursor)) as pages:
             async for page in pages:
-                yield await self._translated(page)
+                yield await self.translated(page)
+                if self._followed != (await self._leaders.since()).keys():
+                    log.info("the leaders are others now: subscribing again")
+                    return
 
-    async def _translated(self, page: Page) -> Page:
+    def follow(self, leaders: Iterable[str]) -> None:
+        """Read the trades of these leaders from now on."""
+        followed = frozenset(leaders)
+        if followed == self._followed:
+            return
+        self._followed = followed
+        self._filters = filters(sorted(followed), self._contracts)
+        # A transaction that was read for others may hold a trade of a new leader.
+        self._handled.clear()
+
+    async def translated(self, page: Page) -> Page:
+        """Turn what was announced into trades, and what a fork took away into retractions."""
         before = dict(self._forks.watched)
         announced: dict[str, Block] = {}
-        found = [mark for one in page.records if (mark := self._hear(one, announced))]
-        traded, broken = await self._receipts(announced)
+        marks: list[Record] = []
+        broken = [*page.broken]
+        for one in page.records:
+            try:
+                marks += self._hear(one, announced)
+            except ValueError as error:
+                broken.append(Broken(one.id, f"it is not believed: {error}"))
+        traded, unread = await self._receipts(announced)
         gone = await self._gone()
         if self._forks.watched != before:
             await self._remember(before)
-        return Page([*traded, *gone, *found], page.gap, page.more, (*page.broken, *broken))
+        return Page([*traded, *gone, *marks], page.gap, page.more, self._news([*broken, *unread]))
 
-    def _hear(self, one: Record, announced: dict[str, Block]) -> Record | None:
-        """Take note of a head or of a log; a head now and then tells how far was read."""
+    def _hear(self, one: Record, announced: dict[str, Block]) -> list[Record]:
+        """Take note of a head or of a log; a mark of how far was read is passed on."""
         match one.body:
             case {"head": head}:
-                self._forks.head(one.at, head["hash"], head["parentHash"])  # type: ignore[arg-type]
-                self._heads += 1
-                return _mark(int(one.at)) if self._heads % MARK_EVERY == 0 else None
-            case {"log": {"removed": True} as gone}:
-                transaction, block = gone["transactionHash"].lower(), gone["blockHash"]
-                self._forks.remove(transaction, block)
-                self._handled.pop((transaction, block), None)
-                if transaction in announced and announced[transaction].hash == block:
-                    del announced[transaction]
+                self._check_distance(int(one.at))
+                self._forks.head(int(one.at), head["hash"], head["parentHash"])
             case {"log": seen}:
-                announced[seen["transactionHash"].lower()] = Block(seen["blockNumber"], seen["blockHash"])
+                if "asked" not in one.body:  # it is of a block that somebody announced
+                    self._check_distance(int(one.at))
+                block = Block(int(one.at), (seen.get("blockHash") or "").lower())
+                self._announce(seen["transactionHash"].lower(), block, seen.get("removed", False), announced)
             case _:
-                return one
-        return None
+                return [one]
+        return []
+
+    def _announce(self, transaction: str, block: Block, removed: bool, announced: dict[str, Block]) -> None:
+        if not removed:
+            announced[transaction] = block
+            return
+        self._forks.remove(transaction, block.hash)
+        self._handled.pop((transaction, block.hash), None)
+        if transaction in announced and announced[transaction].hash == block.hash:
+            del announced[transaction]
+
+    def _check_distance(self, number: int) -> None:
+        known = max(self.head, self._swept)
+        if known and abs(number - known) > JUMP:
+            raise ValueError(f"it is of block {number}, and the chain has come to {known}")
+
+    def _news(self, broken: Sequence[Broken]) -> list[Broken]:
+        """Leave out what was set aside before: blocks are read again with every sweep."""
+        news = [one for one in dict.fromkeys(broken) if one not in self._set_aside]
+        self._set_aside.update(dict.fromkeys(news))
+        while len(self._set_aside) > SET_ASIDE:
+            self._set_aside.popitem(last=False)
+        return news
 
     # ----- receipts
 
@@ -148,42 +205,56 @@ class ChainTrades:
         fresh = [(one, block) for one, block in announced.items() if (one, block.hash) not in self._handled]
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(transaction: str, block: Block) -> dict[str, Any]:
+        async def one(transaction: str, block: Block) -> _Read:
             async with room:
                 return await self._receipt(transaction, block)
 
-        receipts = await asyncio.gather(*[one(*pair) for pair in fresh])
         records: list[Record] = []
         broken: list[Broken] = []
-        for (transaction, block), receipt in zip(fresh, receipts, strict=True):
-            try:
-                records += self._traded(receipt)
-            except (ValueError, KeyError, TypeError) as error:
-                broken.append(Broken(transaction, f"its receipt cannot be read: {error}"))
+        for (transaction, block), (traded, unread) in zip(
+            fresh, await asyncio.gather(*[one(*pair) for pair in fresh]), strict=True
+        ):
+            records += traded
+            broken += unread
             self._handled[transaction, block.hash] = None
         while len(self._handled) > HANDLED:
             self._handled.popitem(last=False)
         return records, broken
 
-    async def _receipt(self, transaction: str, block: Block) -> dict[str, Any]:
+    async def _receipt(self, transaction: str, block: Block) -> _Read:
         """Ask for a receipt, with the time of its block; without it the connection is given up.
 
         Then the next one reads from the cursor on, which has not passed this transaction.
         """
         try:
-            receipt = await self._rpc.receipt(transaction, block, self._how.patience)
-            time = stamp(receipt) or await self._rpc.timestamp(receipt["blockNumber"])
+            receipt = await self._rpc.receipt(transaction, block, self._how.patience, self._is_readable)
+            number = int(receipt["blockNumber"], 16)
+            if abs(number - block.number) > JUMP:
+                raise ValueError(f"it is of block {number}, and {block.number} was announced")
+            time = stamp(receipt) or await self._rpc.timestamp(number)
+            if time > self._clock() + AHEAD:
+                raise ValueError(f"its block is of {time}, which is in the future")
+        except (Unbelievable, ValueError) as error:
+            return [], [Broken(transaction, f"its receipt cannot be read: {error}")]
         except NodeError as error:
             raise Disconnected(str(error)) from error
-        return {**receipt, "timestamp": time}
+        return self._traded(receipt, number, time)
 
-    def _traded(self, receipt: dict[str, Any]) -> list[Record]:
-        found = trades(receipt, self._leaders, self._contracts, receipt["timestamp"])
+    def _is_readable(self, receipt: dict[str, Any]) -> bool:
+        """Say whether a receipt can be believed: a log announced it, so it has logs and did not fail."""
+        announced = bool(receipt["logs"]) and receipt["status"] == "0x1"
+        return announced and not trades(receipt, self._followed, self._contracts, 0)[1]
+
+    def _traded(self, receipt: dict[str, Any], number: int, time: int) -> _Read:
+        found, broken = trades(receipt, self._followed, self._contracts, time)
         bodies = [one.body() for one in found]
-        block = int(receipt["blockNumber"], 16)
         if found:
-            self._forks.include(receipt["transactionHash"].lower(), block, receipt["blockHash"], bodies)
-        return [Record("/".join(one.parts), body, block) for one, body in zip(found, bodies, strict=True)]
+            self._forks.include(receipt["transactionHash"], number, receipt["blockHash"], bodies)
+        # Only what history showed moves the cursor: a stream may have lost what came before this block.
+        at = min(number, self._swept)
+        return [
+            Record("/".join(one.parts), body, at) for one, body in zip(found, bodies, strict=True)
+        ], broken
 
     # ----- forks
 
@@ -199,7 +270,8 @@ class ChainTrades:
             gone = self._forks.judge(transaction, receipt)
             if gone is not None:
                 log.warning("a fork took %s away", transaction)
-                records += [Record(gone.hash, body, gone.block, retracts=transaction) for body in gone.trades]
+                at = min(gone.block, self._swept)
+                records += [Record(gone.hash, body, at, retracts=transaction) for body in gone.trades]
         return records
 
     async def _remember(self, before: dict[str, Any]) -> None:
@@ -215,47 +287,47 @@ class ChainTrades:
     # ----- history
 
     async def _missed(self, cursor: Cursor) -> AsyncIterator[Page]:
-        """Read the logs since a block; a node that finds a stretch too long is asked for half of it."""
+        """Read the logs since a block; a node that finds a stretch too long is asked for half of it.
+
+        A node may refuse the newest blocks, because it, or another one behind its address, is not there yet.
+        Those are left to the next sweep.
+        """
         # Whoever trades moves shares, so what moved money alone need not be asked for.
         asked = self._filters[:3]
-        head = await self._rpc.head(self.head)
+        head = await self._head()
         since = head - self._how.back if cursor.at is None else int(cursor.at)
         at, span = max(since, 0), self._how.span
         while at <= head:
             until = min(at + span - 1, head)
             try:
-                found = [one for wanted in asked for one in await self._logs(wanted, at, until)]
-            except Complaint:
-                if span == 1:
+                read = [await self._rpc.logs(wanted, at, until) for wanted in asked]
+            except Complaint as error:
+                if until > at:
+                    span = (until - at + 1) // 2
+                    continue
+                if at + self._how.depth <= head:
                     raise
-                span = max(span // 2, 1)
-                continue
-            yield Page(found, more=until < head)
+                log.info("block %d is left to the next sweep: %s", at, error)
+                break
+            self._swept = max(self._swept, until)
+            yield Page([one for found, _ in read for one in found], None, until < head, _broken(read))
             at = until + 1
-        yield Page([_mark(head)])
+        yield Page([_mark(at - 1)] if at > since else [])
 
-    async def _logs(self, wanted: Filter, since: int, until: int) -> list[Record]:
-        asked = {**wanted, "fromBlock": hex(since), "toBlock": hex(until)}
-        return [_logged(one) for one in await self._rpc.ask("eth_getLogs", asked)]
-
-
-def parse(message: str | bytes) -> Record | None:
-    """Read a message of a node: a log, a head, or nothing of interest."""
-    told = json.loads(message)
-    if "error" in told:
-        raise Disconnected(f"a subscription was refused: {str(told['error'])[:200]}")
-    if told.get("method") != "eth_subscription":
-        return None
-    shown = told["params"]["result"]
-    if "topics" in shown:
-        return _logged(shown)
-    return Record(f"head-{shown['hash']}", {"head": shown}, int(shown["number"], 16))
+    async def _head(self) -> int:
+        """Ask how far the chain has come; a head far away from what is known needs a block that exists."""
+        head = await self._rpc.head(self.head)
+        known = max(self.head, self._swept)
+        if abs(head - known) > JUMP:
+            await self._rpc.timestamp(max(head - self._how.depth, 0))
+        return head
 
 
-def _logged(shown: dict[str, Any]) -> Record:
-    return Record(
-        f"{shown['transactionHash']}/{shown['logIndex']}", {"log": shown}, int(shown["blockNumber"], 16)
-    )
+_Read = tuple[list[Record], list[Broken]]
+
+
+def _broken(read: Sequence[_Read]) -> list[Broken]:
+    return [one for _, broken in read for one in broken]
 
 
 def _mark(block: int) -> Record:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from secrets import token_hex
@@ -17,6 +17,7 @@ from typing import Any
 
 from onefold.apps._polymarket import Markets
 from onefold.apps.copytrade import book
+from onefold.apps.copytrade.leaders import Leaders
 from onefold.apps.copytrade.orders import Exchange, Placed, Request
 from onefold.apps.copytrade.sizing import Order, Rule, Skip, at_limit, plan
 from onefold.apps.copytrade.trades import Trade, trade
@@ -53,7 +54,7 @@ class Copies:
         markets: Markets,
         live: Live,
         *,
-        leaders: Collection[str],
+        leaders: Leaders,
         tick: Decimal,
         max_age: Seconds,
         clock: Callable[[], float] = time.time,
@@ -74,8 +75,11 @@ class Copies:
     async def prepare(self, claim: Claim, record: Record) -> Request:
         """Decide, and make the order that every attempt sends; or say why there is none."""
         one, order = trade(record.body), client_id(claim.key)
-        if one.leader not in self._leaders:
+        since = (await self._leaders.since()).get(one.leader)
+        if since is None:
             return {"skip": f"{one.leader} is none of the leaders that are copied"}
+        if one.timestamp < since:
+            return {"skip": "the trade was made before its leader was added"}
         await self._note(one, order)
         request = await self._decided(claim, one, order)
         if "skip" in request:

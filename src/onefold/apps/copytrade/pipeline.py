@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from decimal import Decimal
 from functools import partial
@@ -14,11 +13,14 @@ from onefold.apps._polymarket import DATA, GAMMA, Markets, counted
 from onefold.apps.copytrade.activity import Activity
 from onefold.apps.copytrade.chain import ChainTrades, Reading
 from onefold.apps.copytrade.copies import EVERYBODY, Copies, Rules
+from onefold.apps.copytrade.following import Following
+from onefold.apps.copytrade.leaders import WALLET, Leaders, Wallets
 from onefold.apps.copytrade.logs import Contracts
 from onefold.apps.copytrade.orders import Exchange, Paper, Remote
-from onefold.apps.copytrade.rpc import probe_http, probe_stream
+from onefold.apps.copytrade.rpc import Rpc, probe_http, probe_stream
 from onefold.apps.copytrade.sizing import Rule
 from onefold.apps.copytrade.trades import key, row_name, row_of
+from onefold.core.cursor import Cursor
 from onefold.core.endpoints import Demands
 from onefold.core.errors import Misconfigured
 from onefold.core.ports import Source
@@ -29,15 +31,13 @@ from onefold.worker.file import File, located
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.settings import Live, Setting
 
-LIVE = {"rules": Rules}
+LIVE: dict[str, Any] = {"rules": Rules, "leaders": Wallets}
 
 DEEPEST = 5_000
 """The Data API answers 400 to a larger offset of `/activity`."""
 
 BLOCK = 2.0
 """Seconds between two blocks of Polygon."""
-
-WALLET = re.compile(r"0x[0-9a-fA-F]{40}")
 
 Addresses = tuple[str | dict[str, Any], ...]
 
@@ -46,7 +46,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What `[apps.copytrade]` may say."""
 
     leaders: tuple[str, ...]
-    """Wallets: the proxy wallet that Polymarket shows, not the one that signs."""
+    """Wallets: the proxy wallet that Polymarket shows, not the one that signs.
+
+    Until `copytrade.leaders` is put as a live setting.
+    """
     rules: dict[str, Rule] = msgspec.field(default_factory=lambda: {EVERYBODY: Rule()})
     """By leader, or `*` for all other leaders; until `copytrade.rules` is put as a live setting."""
     orders_url: str = ""
@@ -68,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a receipt is waited for."""
     silence: str = "30s"
     """A stream without a head for so long is given up."""
+    sweep: str = "30s"
+    """How often the blocks behind the head are read again: streams lose single logs."""
     max_age: str = "10m"
     """An older trade is not copied; a first start looks back so far."""
     every: str = "2s"
@@ -97,11 +102,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def pipelines(settings: Settings, live: Live) -> Pipeline:
     """Say what is to be done."""
-    leaders = [one.lower() for one in settings.leaders]
+    leaders = Leaders(settings.leaders, live)
     rules: Setting[Rules] = live.setting("rules", LIVE["rules"], dict(settings.rules))
     max_age = seconds(settings.max_age, "max_age")
-    sources: dict[str, Source] = {"chain": _chain(settings, leaders, live)}
-    sources |= {f"activity-{one}": _activity(settings, one, max_age) for one in leaders}
+    sources: dict[str, Source] = {
+        "chain": _chain(settings, leaders, live),
+        "activity": _following(settings, leaders, max_age),
+    }
     return Pipeline(
         "copytrade",
         sources=sources,
@@ -111,7 +118,7 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
             rules,
             Markets(settings.gamma_url, by="clob_token_ids"),
             live,
-            leaders=frozenset(leaders),
+            leaders=leaders,
             tick=Decimal(str(settings.tick)),
             max_age=max_age,
         ),
@@ -121,13 +128,14 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
     )
 
 
-def _chain(settings: Settings, leaders: list[str], live: Live) -> ChainTrades:
+def _chain(settings: Settings, leaders: Leaders, live: Live) -> ChainTrades:
     how = Reading(
         settings.depth,
         int(seconds(settings.max_age, "max_age") / BLOCK),
         settings.span,
         seconds(settings.receipt, "receipt"),
         seconds(settings.silence, "silence"),
+        seconds(settings.sweep, "sweep"),
     )
     demands = Demands(version=settings.chain, behind=settings.depth)
     streams = Pool(
@@ -145,10 +153,25 @@ def _chain(settings: Settings, leaders: list[str], live: Live) -> ChainTrades:
         private=settings.private,
         schemes=("http", "https"),
     )
-    return ChainTrades(leaders, settings.contracts, streams, nodes, live, how)
+    rpc = Rpc(nodes, settings.chain)
+    return ChainTrades(leaders, settings.contracts, streams, rpc, live, how, settings.chain)
 
 
-def _activity(settings: Settings, leader: str, back: float) -> Activity:
+def _following(settings: Settings, leaders: Leaders, max_age: float) -> Following:
+    # No shorter than `max_age`: what is copied at all is read again after a restart, whoever's list it is on.
+    lag = max(seconds(settings.lag, "lag"), max_age)
+    return Following(
+        leaders,
+        lambda leader, since: _activity(settings, leader, since, lag),
+        lambda: time.time() - max_age,
+        lag,
+    )
+
+
+def _activity(settings: Settings, leader: str, since: float, lag: float) -> Activity:
+    async def begins(_: Cursor) -> float:
+        return since
+
     poll = Poll(
         f"{settings.data_url.rstrip('/')}/activity",
         order="newest-first",
@@ -160,9 +183,9 @@ def _activity(settings: Settings, leader: str, back: float) -> Activity:
         params={"user": leader, "type": "TRADE", "sortBy": "TIMESTAMP", "sortDirection": "DESC"},
         # A constant URL is answered from the edge's cache for minutes; this documented parameter varies it.
         vary=lambda now: {"end": str(int(now) + 60)},
-        since=time.time() - back,
+        since=begins,
         every=settings.every,
-        lag=settings.lag,
+        lag=lag,
     )
     return Activity(poll, seconds(settings.settle, "settle"))
 

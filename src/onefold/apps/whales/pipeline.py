@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from onefold.apps._polymarket import DATA, GAMMA, Markets, counted, fill, fill_parts, former_parts
+from onefold.apps.whales.beginning import FirstStart, beginning
 from onefold.apps.whales.filters import Subscriber, fits, needs_market, wants
 from onefold.apps.whales.words import alert
 from onefold.core.errors import Misconfigured
 from onefold.core.key import Key
 from onefold.core.operate import look
 from onefold.core.record import Record
-from onefold.core.terms import Terms, seconds
+from onefold.core.terms import Seconds, Terms, forever_or_seconds, seconds
 from onefold.sinks.chat import Chat
 from onefold.sinks.pace import Rates
 from onefold.sources.poll import Offset, Poll
@@ -38,6 +40,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     every: str = "5s"
     minimum: float = 0.0
     """Fills below this many dollars are not even asked for."""
+    since: str = "now"
+    """Where a first start begins: now, so long ago (`6h`), at a time of ISO 8601, or forever for all."""
+    max_age: str = "forever"
+    """An older fill is not told."""
     page: int = 500
     lag: str = "1m"
     reach: str = "7d"
@@ -67,8 +73,8 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
     )
     return Pipeline(
         NAME,
-        sources={"trades": _trades(settings)},
-        key=lambda record: fill_parts(record.body),
+        sources={"trades": _trades(settings, live)},
+        key=Named(forever_or_seconds(settings.max_age, "max_age")),
         sink=Chat(settings.chat_token, alert, url=settings.chat_url, rates=settings.chat_pace, preview=False),
         each=_Audience(subscribers, Markets(settings.gamma_url), live),
         terms=Terms(lease="2m", keep=settings.keep),
@@ -77,7 +83,21 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
     )
 
 
-def _trades(settings: Settings) -> Poll:
+class Named:
+    """Names a fill; one that is older than `max_age` is passed over, and counted as filtered."""
+
+    def __init__(self, max_age: Seconds | None, clock: Callable[[], float] = time.time) -> None:
+        self._max_age = max_age
+        self._clock = clock
+
+    def __call__(self, record: Record) -> tuple[str, ...] | None:
+        if self._max_age is not None and record.at < self._clock() - self._max_age:
+            return None
+        return fill_parts(record.body)
+
+
+def _trades(settings: Settings, live: Live) -> Poll:
+    beginning(settings.since, 0.0)  # a wrong one is refused now, not when the store is there
     filtered = {"filterType": "CASH", "filterAmount": settings.minimum} if settings.minimum else {}
     return Poll(
         f"{settings.data_url.rstrip('/')}/trades",
@@ -90,6 +110,7 @@ def _trades(settings: Settings) -> Poll:
         params={"takerOnly": "true", **filtered},
         # A constant URL is answered from the edge's cache for minutes; this documented parameter varies it.
         vary=lambda now: {"end": str(int(now) + 60)},
+        since=FirstStart(settings.since, live),
         every=settings.every,
         lag=settings.lag,
         reach=settings.reach,

@@ -21,6 +21,7 @@ from onefold.core.backoff import Backoff
 from onefold.core.cursor import Cursor, start
 from onefold.core.endpoints import Picks, check_url
 from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.paging import highest
 from onefold.core.record import Broken, Fate, Page, Record
 from onefold.core.rows import unsound
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
@@ -56,9 +57,10 @@ class Websocket:
     A line that is not open, and confirmed, after `opening`, that answers no ping for `ping`, or that says
     nothing for `silence`, is given up. `keepalive` is a message to send every so often. `again` is when to
     read history once more after connecting, for a far side whose history is behind its stream; by itself
-    after `lag`, if the order is of times. `buffer` and `largest` bound how many messages wait and how large
-    one may be, `patience` how long a back-fill may show nothing. Pauses between connections double from the
-    first to the longest of `backoff`, until one was `stable`.
+    after `lag`, if the order is of times. `sweep` is how often to read it again while the line lasts, from
+    what was reached minus `lag` on, for a far side whose stream loses single messages. `buffer` and `largest`
+    bound how many messages wait and how large one may be, `patience` how long a back-fill may show nothing.
+    Pauses between connections double from the first to the longest of `backoff`, until one was `stable`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Websocket:
         confirms: Callable[[Message], bool] | None = None,
         backfill: Callable[[Cursor], AsyncIterable[Page | Record]] | None = None,
         again: Duration | None = None,
+        sweep: Duration | None = None,
         lag: Duration | None = None,
         reach: Duration = "forever",
         timed: bool = False,
@@ -102,6 +105,7 @@ class Websocket:
         self._confirms = confirms
         self._backfill = backfill
         self._again = self._settles(again)
+        self._sweep = None if sweep is None else seconds(sweep, "sweep")
         self._patience = seconds(patience, "patience")
         self._headers = dict(headers or {})
         self._watch = Watch(
@@ -175,22 +179,32 @@ class Websocket:
 
     async def _pages(self, live: Live, cursor: Cursor) -> AsyncGenerator[Page, None]:
         since = Cursor(start(cursor, self.lag))
+        reached = cursor.at
         async with aclosing(self._missed(since)) as missed:
             async for page in missed:
+                reached = highest(reached, *(one.at for one in page.records))
                 yield page
         yield Page([])
-        again = None if self._again is None or self._backfill is None else live.since + self._again
+        again = None if self._again is None else live.since + self._again
+        sweep = None if self._sweep is None else time.monotonic() + self._sweep
         while True:
-            messages = await live.take(PAGE, again)
+            due = _earlier(again, sweep) if self._backfill else None
+            messages = await live.take(PAGE, due)
             if messages:
                 yield self._page(messages)
-            elif again is not None and time.monotonic() >= again:
-                # History may be behind the stream: what happened just before the subscription shows up late.
-                again = None
-                async with aclosing(self._missed(since)) as missed:
-                    async for page in missed:
-                        yield page
-                yield Page([])
+            if due is None or time.monotonic() < due:
+                continue
+            # History may be behind the stream, and what happened just before the subscription shows up late.
+            # And a stream may lose a message.
+            if due != again:
+                since = Cursor(start(Cursor(reached), self.lag))
+            async with aclosing(self._missed(since)) as missed:
+                async for page in missed:
+                    reached = highest(reached, *(one.at for one in page.records))
+                    yield page
+            yield Page([])
+            again = None if due == again else again
+            sweep = None if self._sweep is None else time.monotonic() + self._sweep
 
     async def _missed(self, since: Cursor) -> AsyncGenerator[Page, None]:
         """Fetch what was missed; a back-fill that ends before the present is asked for the rest."""
@@ -262,6 +276,10 @@ def _sound(page: Page) -> Page:
         return page
     apart = [Broken(quoted({"id": one.id, "body": one.body}), reason) for one, reason in wrong if reason]
     return page._replace(records=[one for one, reason in wrong if not reason], broken=[*page.broken, *apart])
+
+
+def _earlier(*times: float | None) -> float | None:
+    return min((at for at in times if at is not None), default=None)
 
 
 def _text(message: Message) -> str:

@@ -38,7 +38,7 @@ class Whales:
         self._shown = 0
         return (
             f'chat_token = "env:DEMO_CHAT_TOKEN"\nevery = "300ms"\npage = 20\nlag = "2m"\nlease = "5s"\n'
-            f'backoff = ["200ms", "2s"]\nattempts = 50\n'
+            f'since = "forever"\nbackoff = ["200ms", "2s"]\nattempts = 50\n'
             f'data_url = "{self.data.url}"\ngamma_url = "{self.data.url}"\nchat_url = "{self.chat.url}"\n'
             "chat_pace = [0.0, 0.0, 0.0]\n"
         )
