@@ -1,5 +1,6 @@
 """The client: nothing is sent twice, a batch is sent together, a failure stops it, credentials are found."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,11 +14,14 @@ from onefold.core.key import Key
 
 pytest.importorskip("boto3", reason="boto3 is not installed: it comes with the test servers")
 
+import botocore.session
+
 from onefold.stores.dynamodb import aconnect, connect
 from onefold.stores.dynamodb.address import address
-from onefold.stores.dynamodb.client import CONFIG, WIDTH, Link, connected
+from onefold.stores.dynamodb.client import _MAKING, CONFIG, WIDTH, Link, connected
 from onefold.stores.dynamodb.requests import Refusal, Request
 from tests.stores.dynamodb.pretender import CUT, Answer, error, pretender
+from tests.stores.sqlite.neighbours import FORKING
 from tests.waiting import wait_for
 
 FOREIGN = "dynamodb://eu-central-1/ledger?endpoint=http://192.0.2.1:1"
@@ -274,3 +278,42 @@ def test_an_awaited_store_works_in_threads():
 
     with pretender() as (url, _):
         assert isinstance(asyncio.run(use(url)), Seen)
+
+
+# ----- forks
+
+
+@pytest.mark.filterwarnings(FORKING)
+def test_a_fork_waits_until_no_thread_makes_a_client(monkeypatch: pytest.MonkeyPatch):
+    making, go_on = threading.Event(), threading.Event()
+    made: list[object] = []
+    forked: list[int] = []
+    get_session = botocore.session.get_session
+
+    def slowly() -> object:
+        making.set()
+        go_on.wait()
+        return get_session()
+
+    def fork() -> None:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        forked.append(pid)
+        os.waitpid(pid, 0)
+
+    monkeypatch.setattr(botocore.session, "get_session", slowly)
+    local = address("dynamodb://us-east-1/ledger?endpoint=http://127.0.0.1:1")
+    maker = threading.Thread(target=lambda: made.append(connected(local)))
+    forker = threading.Thread(target=fork)
+    maker.start()
+    making.wait()
+    forker.start()
+    wait_for(lambda: len(_MAKING._queue.calls) == 2)
+    assert forked == []
+
+    go_on.set()
+    maker.join()
+    forker.join()
+    assert len(made) == 1
+    assert len(forked) == 1

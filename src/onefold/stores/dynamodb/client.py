@@ -22,6 +22,7 @@ from botocore.exceptions import BotoCoreError
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.drive import run
+from onefold.drive.guard import Guard
 from onefold.stores.dynamodb.address import Address
 from onefold.stores.dynamodb.errors import sorted_out
 from onefold.stores.dynamodb.requests import Outcome, Request
@@ -43,6 +44,10 @@ CONFIG = Config(
     # Said in one word: boto3 would put together a long one anew for every request, at a tenth of its cost.
     user_agent="onefold",
 )
+
+_MAKING = Guard()
+"""Held while a client is made, so that a fork waits for it. boto3 prepares TLS for every client, even for
+plain HTTP. If a fork copies a lock that OpenSSL holds then, the child hangs when it makes its own client."""
 
 
 class Link:
@@ -156,15 +161,16 @@ class Client(OfProcess[Link]):
 def connected(address: Address, config: Config = CONFIG) -> Any:
     """Return a client of boto3's, with credentials from where AWS tools look; a local server takes any."""
     try:
-        session = botocore.session.get_session()
-        session.register_component("data_loader", _models(session.get_config_variable("data_path")))
-        return boto3.session.Session(botocore_session=session).client(
-            "dynamodb",
-            region_name=address.region,
-            endpoint_url=address.endpoint,
-            config=config,
-            **_keys(session, address),
-        )
+        with _MAKING:
+            session = botocore.session.get_session()
+            session.register_component("data_loader", _models(session.get_config_variable("data_path")))
+            return boto3.session.Session(botocore_session=session).client(
+                "dynamodb",
+                region_name=address.region,
+                endpoint_url=address.endpoint,
+                config=config,
+                **_keys(session, address),
+            )
     except BotoCoreError as error:
         outcome = sorted_out(error, address.name)
         assert isinstance(outcome, OnefoldError), "nothing was asked, so nothing was refused"
