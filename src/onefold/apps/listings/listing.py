@@ -1,22 +1,36 @@
-"""From a row of a site to a listing: prices in any writing, rooms, and what a free text says.
+"""From a row of a site to a listing: its fields by their types, and what a free text says.
 
 Pure. What is no listing (a flat that somebody looks for, one for sale) is None; what cannot be understood is
-a ValueError that says why.
+a ValueError that says why. Fields that filters compare (price, bedrooms) must be readable; an area, a floor
+or a time that cannot be read is left out.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from onefold.apps.listings.sites import Site, value
-from onefold.core.rows import moment
+from onefold.apps.listings.currencies import code_of
+from onefold.apps.listings.numbers import (
+    FLOORS,
+    METERS,
+    ROOMS,
+    amount,
+    currency_of,
+    number,
+    number_or_none,
+    readable,
+)
+from onefold.apps.listings.sites import Site, is_offered, misplaced, value
+from onefold.core.rows import OLDEST, moment
 from onefold.core.wire import Unreadable
 
 TEXT = 4000
 """The longest description that is kept, in characters."""
+
+LATEST = 4_102_444_800.0
+"""The year 2100: times after it are damage, or of another unit."""
 
 
 class Listing(NamedTuple):
@@ -42,29 +56,30 @@ class Listing(NamedTuple):
 
 def listing(row: Mapping[str, Any], site: Site) -> Listing | None:
     """Read a row; None if it is no listing."""
-    if any(str(value(row, path)) != wanted for path, wanted in site.only.items()):
+    if not is_offered(row, site):
         return None
+    if reason := misplaced(row, site):
+        raise ValueError(reason)
     said = text(value(row, site.text)) if site.text else None
     if said and is_wanted_ad(said):
         return None
-    given = {name: value(row, spec) for name, spec in site.fields.items()}
-    read = {**from_text(said or ""), **{name: one for name, one in given.items() if one is not None}}
-    title = text(read.get("title")) or (said or "")[:80]
-    if not title.strip():
+    read = _fields(row, site, said or "")
+    title = text(read.get("title")) or (said or "")[:80].strip()
+    if not title:
         raise ValueError("it has neither a title nor a text")
     return Listing(
-        title.strip(),
+        title,
         (text(read.get("description")) or said or "")[:TEXT] or None,
         amount(read.get("price")),
-        text(read.get("currency")) or currency_of(read.get("price")) or site.currency,
+        _currency(read, site),
         site.period,
-        number(read.get("bedrooms")),
+        number(read.get("bedrooms"), "bedrooms", ROOMS),
         text(read.get("city")),
         text(read.get("neighborhood")),
         text(read.get("street")),
         text(read.get("area_text")),
-        number(read.get("square_meters")),
-        number(read.get("floor")),
+        number_or_none(read.get("square_meters"), METERS),
+        number_or_none(read.get("floor"), FLOORS),
         text(read.get("url")),
         text(read.get("image_url")),
         _time(read.get("posted_at"), site),
@@ -72,80 +87,77 @@ def listing(row: Mapping[str, Any], site: Site) -> Listing | None:
     )
 
 
+def _fields(row: Mapping[str, Any], site: Site, said: str) -> dict[str, Any]:
+    """Collect the fields that the row gives, and from its text those that it leaves out or blank."""
+    made = {name: value(row, spec) for name, spec in site.fields.items()}
+    given = {name: one for name, one in made.items() if one is not None and not _is_blank(one)}
+    heard = from_text(said)
+    if "price" in given:
+        heard.pop("currency", None)  # it is the currency of the price that the text names
+    return {**heard, **given}
+
+
+def _is_blank(found: Any) -> bool:
+    return isinstance(found, str) and not found.strip()
+
+
+def _currency(read: Mapping[str, Any], site: Site) -> str:
+    """Name the currency: by its field, by the price's sign, by the site's setting, in this order."""
+    found = read.get("currency")
+    if isinstance(found, bool | dict | list):
+        raise ValueError(f"its currency is {found!r:.60}, no text")
+    if named := text(found):
+        return code_of(named, site.currency)
+    return currency_of(read.get("price"), site.currency) or site.currency
+
+
 def text(found: Any) -> str | None:
-    """Read a text; blanks are nothing."""
-    if found is None or isinstance(found, dict | list):
+    """Read a text, or a number as one; blanks are nothing, and so is what no table stores (NUL)."""
+    if found is None or isinstance(found, bool | dict | list):
         return None
-    return str(found).strip() or None
+    return str(found).replace("\0", "").strip() or None
+
+
+NO = frozenset(
+    {
+        "", "-", "0", "none", "false", "f", "no", "n", "null", "off", "n/a", "unknown", "nein", "kein",
+        "keine", "unbekannt", "non", "aucun", "לא", "אין", "нет",
+    }
+)  # fmt: skip
 
 
 def holds(found: Any) -> bool:
-    """Say whether a field says yes, in any of the ways in which sites say it."""
-    return str(found).strip().lower() not in ("", "0", "none", "false", "no", "n", "null")
+    """Say whether a field says yes: true, a number other than 0, or a text that is not a way to say no."""
+    if found is None or isinstance(found, bool | dict):
+        return found is True
+    if isinstance(found, int | float | list):
+        return bool(found) and found == found
+    said = str(found).strip().lower()
+    return said not in NO and not _ZERO.fullmatch(said)
 
 
-# ----- numbers
-
-SYMBOLS = {"₪": "ILS", 'ש"ח': "ILS", "ש״ח": "ILS", "€": "EUR", "$": "USD", "£": "GBP"}
-
-_NUMBER = re.compile(r"-?\d[\d.,'\u00a0\u202f ]*")
-
-
-def amount(found: Any) -> float | None:
-    """Read a price; None where there is none to read ("on request"). One below zero is refused."""
-    if isinstance(found, dict | list | bool):
-        raise ValueError(f"its price is {found!r:.60}, no amount")
-    read = number(found)
-    if read is not None and read < 0:
-        raise ValueError(f"its price is {found!r:.60}, below zero")
-    return read or None  # a price of 0 is how sites write that there is none
-
-
-def number(found: Any) -> float | None:
-    """Read a number, also inside a text: 7,000 and 7.000 and 7 000 and 7'000 are the same."""
-    if isinstance(found, bool):
-        return None
-    if isinstance(found, int | float):
-        return round(float(found), 2) if math.isfinite(found) else None
-    match = _NUMBER.search(found) if isinstance(found, str) else None
-    return None if match is None else _plain(re.sub(r"['\u00a0\u202f ]", "", match[0]).rstrip(".,"))
-
-
-def _plain(digits: str) -> float | None:
-    """Tell thousands from decimals: the last mark is a decimal one unless three digits follow each."""
-    marks = [mark for mark in digits if mark in ".,"]
-    last = max(digits.rfind("."), digits.rfind(","))
-    grouped = all(len(part) == 3 for part in re.split(r"[.,]", digits)[1:])
-    if not marks or (len(set(marks)) == 1 and grouped):
-        whole, decimals = digits, ""
-    else:
-        whole, decimals = digits[:last], digits[last + 1 :]
-    try:
-        return round(float(f"{re.sub(r'[.,]', '', whole)}.{decimals or 0}"), 2)
-    except ValueError:
-        return None
-
-
-def currency_of(found: Any) -> str | None:
-    """Read a currency off a price that is written with its sign."""
-    return next((code for sign, code in SYMBOLS.items() if isinstance(found, str) and sign in found), None)
+_ZERO = re.compile(r"0+(?:[.,]0+)?")
 
 
 def _time(found: Any, site: Site) -> float | None:
     try:
-        return None if found is None else float(moment(found, site.unit))
+        read = None if found is None else float(moment(found, site.unit))
     except Unreadable:
         return None
+    return read if read is not None and OLDEST <= read <= LATEST else None
 
 
 # ----- free text, as people write it in groups
 
-_PRICES = (
-    re.compile(r'(\d[\d.,]{2,})\s*(?:₪|ש["״׳\']?ח|שקל)'),
-    re.compile(r'(?:מחיר|שכ["״]ד|שכירות)\D{0,15}(\d[\d.,]{3,})'),
+_APART = r"(?<![\d'/:+])(?<!\d[.,-])"  # no part of a longer number, of a date or of a phone number
+_THREE = r"(?:\d{1,3}(?:[.,' ]\d{3})+|\d{3,8})(?:[.,]\d{1,2})?"
+_FOUR = r"(?:\d{1,3}(?:[.,' ]\d{3})+|\d{4,8})(?:[.,]\d{1,2})?"
+_SHEKELS = re.compile(rf"{_APART}({_THREE})(?: ?- ?{_THREE})?\s*(?:₪|ש[\"']?ח|שקל)")
+_PRICED = re.compile(rf"(?:מחיר|שכ\"ד|שכירות)\D{{0,15}}{_APART}({_FOUR})(?: ?- ?{_FOUR})?(?![\d'/:]|[.,-]\d)")
+_ROOMS = re.compile(
+    r"(?<![\d/])(?<!\d[.,-])(\d{1,2}(?:[.,]5| ?½)?)(?: ?- ?\d{1,2}(?:[.,]5)?)?\s*(?:חדרים|חד')"
 )
-_ROOMS = re.compile(r"(\d{1,2}(?:[.,]5)?)\s*(?:חדרים|חד['׳])")
-_METERS = re.compile(r'(\d{2,3})\s*(?:מ["״]ר|מטר)')
+_METERS = re.compile(r"(?<![\d'/])(?<!\d[.,])(\d{2,3}(?:[.,]\d{1,2})?|\d[.,]\d{3})\s*(?:מ\"ר|מטר)")
 _WANTED = re.compile(r"(?:מחפש\w*|דרוש\w*)\s+(?:\w+\s+)?דיר")
 
 
@@ -156,7 +168,24 @@ def is_wanted_ad(said: str) -> bool:
 
 def from_text(said: str) -> dict[str, Any]:
     """Read what a post says of price, rooms and size; what it does not say is left out."""
-    price = next((found[1] for one in _PRICES if (found := one.search(said))), None)
-    rooms, meters = _ROOMS.search(said), _METERS.search(said)
-    read = {"price": price, "bedrooms": rooms and rooms[1], "square_meters": meters and meters[1]}
+    plain = readable(said)
+    shekels, rooms, meters = _first(_SHEKELS, plain), _ROOMS.search(plain), _METERS.search(plain)
+    read = {
+        "price": shekels or _first(_PRICED, plain),
+        "currency": "ILS" if shekels else None,
+        "bedrooms": rooms and rooms[1],
+        "square_meters": meters and meters[1],
+    }
     return {name: one for name, one in read.items() if one}
+
+
+def _first(wanted: re.Pattern[str], said: str) -> str | None:
+    """Find the first number in a text that can be a price; the others are phone numbers and dates."""
+    return next((one for one in wanted.findall(said) if _is_price(one)), None)
+
+
+def _is_price(written: str) -> bool:
+    try:
+        return amount(written) is not None
+    except ValueError:
+        return False

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from onefold.apps.listings.filters import Filter, filter_of, matches
+from onefold.apps.listings.filters import Filter, filter_of, is_enabled, listing_of, matches
 from onefold.apps.listings.writing import Tables
 from onefold.core.cursor import Cursor, start
 from onefold.core.record import Broken, Page, Record, Standing
@@ -24,6 +24,8 @@ log = logging.getLogger("onefold.apps")
 
 CHANNEL = "telegram"
 PAGE = 500
+SET_ASIDE = 10_000
+"""How many broken rows are remembered."""
 
 Place = tuple[Any, Any]
 
@@ -36,6 +38,7 @@ class Matches:
         self._window = window
         self._clock = clock
         self._gone: dict[str, str] = {}
+        self._set_aside: set[Broken] = set()
 
     def pages(self, cursor: Cursor) -> Iterator[Page]:
         """Show what waits to be told, oldest first; the very first round begins with the window."""
@@ -44,11 +47,19 @@ class Matches:
         filters, broken = self._filters()
         after: Place | None = None
         while True:
-            records, after = self._page(filters, begin, after, cursor)
-            yield Page(records, more=after is not None, broken=broken)
+            records, odd, after = self._page(filters, begin, after, cursor)
+            news = [one for one in (*broken, *odd) if one not in self._set_aside]
+            yield Page(records, more=after is not None, broken=news)
+            self._note_set_aside(news)
             broken = []
             if after is None:
                 return
+
+    def _note_set_aside(self, taken: Sequence[Broken]) -> None:
+        """Remember what the worker has taken, so that no round complains of it again."""
+        if len(self._set_aside) > SET_ASIDE:
+            self._set_aside.clear()  # then each is complained of once more
+        self._set_aside.update(taken)
 
     # ----- filters
 
@@ -63,10 +74,10 @@ class Matches:
             rows = self._tables.run(connection, sql)
         good, broken = list[Filter](), list[Broken]()
         for row in rows:
-            if not row["enabled"] or row["blocked_at"] is not None:
+            if row["blocked_at"] is not None:
                 continue
             try:
-                good.append(filter_of(row))
+                good += [filter_of(row)] if is_enabled(row) else []
             except (ValueError, TypeError) as error:
                 broken.append(Broken(f"filters id={row['id']} {error}", f"{error}: it matches nothing"))
         return good, broken
@@ -91,18 +102,23 @@ class Matches:
 
     def _page(
         self, filters: Sequence[Filter], since: float, after: Place | None, cursor: Cursor
-    ) -> tuple[list[Record], Place | None]:
+    ) -> tuple[list[Record], list[Broken], Place | None]:
         with self._tables.database.transaction(write=False) as connection:
             rows = self._listings(connection, since, after)
             sent = self._sent(connection, rows)
-        records = [record for row in rows for record in _matched(filters, row, sent)]
+        records, broken = list[Record](), list[Broken]()
+        for row in rows:
+            try:
+                records += matched(filters, listing_of(row), sent)
+            except ValueError as error:  # it is nobody's, and the others of the page go on
+                broken.append(Broken(f"listings id={row['id']} {error}", f"{error}: nobody hears of it"))
         last = rows[-1] if rows else None
         if last is not None and (cursor.at is None or _at(last) > cursor.at):
             # Nobody is told of this one. It says how far we looked, also where nobody looks for anything:
             # whoever begins to look later sees the window.
             records.append(Record("looked", None, _at(last)))
         full = last is not None and len(rows) == PAGE
-        return records, (last["noticed_at"], last["id"]) if full and last else None
+        return records, broken, (last["noticed_at"], last["id"]) if full and last else None
 
     def _listings(self, connection: Any, since: float, after: Place | None) -> list[dict[str, Any]]:
         begin: Place = after or (self._tables.moment(connection, "listings", "noticed_at", since), 0)
@@ -146,7 +162,7 @@ class Matches:
         self._tables.database.close()
 
 
-def _matched(filters: Sequence[Filter], row: Mapping[str, Any], sent: set[tuple[int, int]]) -> list[Record]:
+def matched(filters: Sequence[Filter], row: Mapping[str, Any], sent: set[tuple[int, int]]) -> list[Record]:
     """Say whom a listing is for: every user once, by the first of their filters that fits."""
     found: dict[str, Record] = {}
     for one in filters:
@@ -156,7 +172,7 @@ def _matched(filters: Sequence[Filter], row: Mapping[str, Any], sent: set[tuple[
 
 
 def _record(one: Filter, row: Mapping[str, Any]) -> Record:
-    listing = {name: plain(value) for name, value in row.items()}
+    listing = {name: plain(value) for name, value in row.items() if name != "tags"}
     name = f"{one.chat}/{row['source_name']}/{row['source_item_id']}"
     body = {"chat": one.chat, "user": one.user, "filter_id": one.id, "filter": one.name, "listing": listing}
     return Record(name, body, _at(row))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +12,12 @@ import msgspec
 from onefold.apps.listings.cleaning import Cleaning, Hours
 from onefold.apps.listings.matching import Matches, match_parts
 from onefold.apps.listings.schema import kinds
-from onefold.apps.listings.sites import Site, shape, stamped, version
+from onefold.apps.listings.sites import Site, check_answer, empty_fields, shape, stamped, version
 from onefold.apps.listings.words import message
 from onefold.apps.listings.writing import Applied, Raw, Tables
 from onefold.core.errors import Misconfigured
 from onefold.core.record import Record
-from onefold.core.rows import rows_of
+from onefold.core.rows import Shape, rows_of
 from onefold.core.terms import Terms, seconds
 from onefold.sinks.chat import Chat
 from onefold.sinks.function import Function
@@ -29,6 +30,8 @@ from onefold.tables import kind_of
 from onefold.worker.pipeline import KeyOf, Pipeline
 from onefold.worker.secret import Secret
 from onefold.worker.settings import Live
+
+log = logging.getLogger("onefold.apps")
 
 SHORTEST = 60.0
 """Seconds: a shorter window could miss a listing whose transaction took long."""
@@ -93,7 +96,7 @@ def _collector(settings: Settings, sites: dict[str, Site]) -> Pipeline:
     refresh, tables = seconds(settings.refresh, "refresh"), Tables(settings.database)
     return Pipeline(
         "listings.collector",
-        sources={name: feed(site, settings) for name, site in sites.items()},
+        sources={name: feed(name, site, settings) for name, site in sites.items()},
         key={name: _versioned(name, site, refresh) for name, site in sites.items()},
         sink=_written(settings, Raw(tables, sites, refresh), tables),
         terms=Terms(lease="1m"),
@@ -112,13 +115,32 @@ def _versioned(name: str, site: Site, refresh: float) -> KeyOf:
     return parts
 
 
-def feed(site: Site, settings: Settings) -> Poll:
+class Rows:
+    """Takes the rows out of the answers of one site, and says once which of its fields are always empty."""
+
+    def __init__(self, name: str, site: Site, how: Shape) -> None:
+        self._name = name
+        self._site = site
+        self._how = how
+        self._told: set[str] = set()
+
+    def __call__(self, body: Any) -> list[Any]:
+        check_answer(body, self._site)
+        rows = stamped(rows_of(body, self._how.rows), self._how, time.time())
+        for field, path in empty_fields(rows, self._site).items():
+            if field not in self._told:
+                self._told.add(field)
+                log.warning(
+                    "site %s: %s is empty in all %d rows of a page: is its path %r right?",
+                    *(self._name, field, len(rows), path),
+                )
+        return rows
+
+
+def feed(name: str, site: Site, settings: Settings) -> Poll:
     """Read a site: the newest first as far as the cursor, or all of it where it has no order."""
     how = shape(site)
-
-    def rows(body: Any) -> list[Any]:
-        return stamped(rows_of(body, how.rows), how, time.time())
-
+    rows = Rows(name, site, how)
     return Poll(
         site.url,
         id=how.id,

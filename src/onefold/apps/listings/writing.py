@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from onefold.apps.listings.listing import Listing, listing
+from onefold.apps.listings.listing import Listing, listing, text
 from onefold.apps.listings.sites import READ, Site, bare, changed, value, version
 from onefold.core.errors import Rejected
 from onefold.core.ports import Claim
 from onefold.core.record import Record
+from onefold.core.rows import OLDEST, pick
+from onefold.core.wire import Unreadable, flaw, parse
 from onefold.tables import Database
 from onefold.tables.times import OURS, at, is_time
 
@@ -57,13 +59,9 @@ class Raw:
         self._refresh = refresh
 
     def __call__(self, connection: Any, claim: Claim, record: Record) -> Any:
-        site = self._sites[record.source]
         row = {
             "source_id": self._source(connection, record.source),
-            "source_item_id": record.id,
-            "version": version(record.body, site, self._refresh),
-            "url": value(record.body, site.fields["url"]) if "url" in site.fields else None,
-            "raw_json": json.dumps(bare(record.body), ensure_ascii=False),
+            **noted(record, self._sites[record.source], self._refresh),
             "fetched_at": self.tables.moment(connection, "listings_raw", "fetched_at", record.body[READ]),
         }
         sql = (
@@ -82,7 +80,21 @@ class Raw:
         return int(found[0]["id"])
 
 
+def noted(record: Record, site: Site, refresh: float) -> dict[str, str | None]:
+    """Say what is written down of a row, apart from ids and times of the table."""
+    return {
+        "source_item_id": record.id,
+        "version": version(record.body, site, refresh),
+        "url": text(value(record.body, site.fields["url"])) if "url" in site.fields else None,
+        "raw_json": json.dumps(bare(record.body), ensure_ascii=False),
+    }
+
+
 # ----- the processor's
+
+AHEAD = 86_400.0
+"""Seconds by which a site's time of change may lie ahead of ours: its clock may show another zone. With a
+later time, every true change would look older."""
 
 KEPT = (
     "title", "description", "currency", "price_period", "bedrooms", "city", "neighborhood", "street",
@@ -107,11 +119,7 @@ class Applied:
         if raw["processed_at"] is not None:
             return {"outcome": "marked before"}
         site = self._site(connection, raw["source_id"])
-        row = _parsed(raw["raw_json"])
-        try:
-            made = listing(row, site)
-        except ValueError as error:
-            raise Rejected(f"raw row {record.id} cannot be read: {error}") from None
+        row, made = read_raw(raw["raw_json"], raw["source_item_id"], site)
         said = "not a listing" if made is None else self._applied(connection, raw, made, changed(row, site))
         self._mark(connection, raw["id"], claim.attempt)
         return {"outcome": said}
@@ -138,7 +146,7 @@ class Applied:
         lock = " FOR UPDATE" if self.tables.database.kind == "postgresql" else ""
         item = raw["source_id"], raw["source_item_id"]
         before = self.tables.run(connection, asked + lock, *item)
-        place = at_site if at_site is not None else float(at(raw["fetched_at"]) or 0.0)
+        place = placed(at_site, float(at(raw["fetched_at"]) or 0.0))
         row = self._row(connection, raw, made, place)
         self.tables.run(connection, upsert(list(row)), *row.values())
         return outcome(before[0] if before else None, made, place)
@@ -166,14 +174,41 @@ class Applied:
         self.tables.run(connection, sql, now, attempt, raw_id)
 
 
-def _parsed(raw: str) -> dict[str, Any]:
+def read_raw(raw: str, item: Any, site: Site) -> tuple[dict[str, Any], Listing | None]:
+    """Read what was noted of an item, and the listing that it is; None if it is none."""
+    row = parsed(raw)
     try:
-        row = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise Rejected(f"its raw_json is no JSON: {error}") from None
+        _check_item(row, site, item)
+        return row, listing(row, site)
+    except ValueError as error:
+        raise Rejected(f"the raw row of {item!r:.60} cannot be read: {error}") from None
+
+
+def parsed(raw: str) -> dict[str, Any]:
+    """Read a raw row as strictly as the collector reads a site: other programs write raw rows, too."""
+    try:
+        row = parse(raw)
+    except Unreadable as error:
+        raise Rejected(f"its raw_json cannot be read: {error}") from None
+    if wrong := flaw(row):
+        raise Rejected(f"its raw_json cannot be read: {wrong}")
     if not isinstance(row, dict):
         raise Rejected(f"its raw_json is no object, but {type(row).__name__}")
     return row
+
+
+def _check_item(row: Mapping[str, Any], site: Site, item: Any) -> None:
+    """Refuse the content of another flat; a row that was mended by hand may leave its id out."""
+    found = pick(row, site.id)
+    if found is not None and str(found) != str(item):
+        raise ValueError(f"its {site.id} is {found!r:.60}, but the row is that of {item!r:.60}")
+
+
+def placed(at_site: float | None, fetched: float) -> float:
+    """Say when a version was made: as the site says, unless no clock can have shown that."""
+    if at_site is None or not OLDEST <= at_site <= fetched + AHEAD:
+        return fetched
+    return at_site
 
 
 def upsert(columns: Sequence[str]) -> str:
