@@ -80,6 +80,8 @@ def test_a_row_becomes_a_bar():
         ({**ROW, "t": 60_000 * 10**200}, "outside of what was asked for"),
         ({**ROW, "t": -60_000 * 10**390}, "outside of what was asked for"),
         ({**ROW, "v": 10**399}, "no number"),
+        ({**ROW, "v": 1e300}, "larger than any price or volume is"),
+        ({**ROW, "h": 1e300}, "larger than any price or volume is"),
         ({**ROW, "T": "C:GBPUSD"}, "it is about 'C:GBPUSD', and C:EURUSD was asked for"),
         ({**ROW, "T": None}, "it is about None"),
         ({**ROW, "t": None}, "no whole number"),

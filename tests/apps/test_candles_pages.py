@@ -166,6 +166,7 @@ ASKED = "https://api.polygon.io/v2/aggs/ticker/C:EURUSD/range/1/minute/175970880
         ("C:EURUSD/range/1/minute/1759708799999/1759795199999", False),
         ("C:EURUSD/range/1/minute/then/1759795199999", False),
         ("C:EURUSD/range/1/minute", False),
+        ("x/ticker/C:EURUSD/range/1/minute/1759750000000/1759795199999", False),
     ],
 )
 def test_a_link_to_another_pair_length_or_time_is_not_followed(path, followed):

@@ -254,7 +254,13 @@ def test_an_item_that_cannot_be_read_is_in_doubt_and_holds_nobody_up(store, ledg
 
 
 def test_an_item_that_names_no_signal_is_refused_and_listed_and_holds_nobody_up(store, ledger, caplog):
-    odd = [{"processorId": "p", "startedAt": MS}, "text", None, {}, {"id": "\ud800", "processorId": "p"}]
+    odd: list[Any] = [
+        {"processorId": "p", "startedAt": MS},
+        "text",
+        None,
+        {},
+        {"id": "\ud800", "processorId": "p"},
+    ]
 
     assert move_in([*odd, COMPLETED], store, now=NOW) == {"done": 1, "refused": 5}
     assert len([one for one in caplog.messages if one.startswith("not moved: an item")]) == 5

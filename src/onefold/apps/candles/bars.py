@@ -24,6 +24,9 @@ WEEK = 7 * DAY
 
 SCOPE = "candles"
 
+HIGHEST = 1e12
+"""No price is higher, in any money, and no volume a million times higher."""
+
 
 class Timeframe(NamedTuple):
     """The length of a bar, as the service names it, and of the tiles that are fetched at once."""
@@ -133,6 +136,8 @@ def read(row: Any, symbol: str, frame: Timeframe, tile: Span, ticker: str = "") 
     volume = _number(row, "v")
     if volume < 0:
         raise ValueError(f"its v is {volume}, below zero")
+    if max(high, volume / 1e6) > HIGHEST:
+        raise ValueError(f"its h is {high:g} and its v {volume:g}, larger than any price or volume is")
     return Bar(symbol, frame.name, start, opened, high, low, close, volume, _average(row))
 
 

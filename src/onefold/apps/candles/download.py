@@ -115,7 +115,7 @@ def at_home(url: str, link: str) -> str:
     return link
 
 
-_QUESTION = re.compile(r".*/ticker/(?P<what>[^/]+/range/[^/]+/[^/]+)/(?P<since>[^/]+)/(?P<until>[^/]+)")
+_QUESTION = re.compile(r"(?P<what>.*/ticker/[^/]+/range/[^/]+/[^/]+)/(?P<since>[^/]+)/(?P<until>[^/]+)")
 
 
 def _same_question(url: str, following: str) -> None:

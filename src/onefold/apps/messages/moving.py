@@ -29,7 +29,7 @@ from onefold.core.entry import BODY_LIMIT, Effect
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
-from onefold.core.wire import flaw
+from onefold.core.wire import Unreadable, flaw, parse_next
 from onefold.worker.moving import Memory, dynamodb_items, moment, move
 
 log = logging.getLogger("onefold.messages")
@@ -194,22 +194,29 @@ def move_in(
     the wrong one, and nothing is written.
     """
     terms = Terms(effect, seconds(processing, "processing"), forever_or_seconds(keep, "keep"))
-    at = time.time() if now is None else now
-    remembered: list[Memory | None] = []
+    found, refused = remembered(items, terms, time.time() if now is None else now)
+    if refused and not found:
+        raise refused[0]
+    _tell(refused)
+    kept = [one for one in found if one]
+    became = Counter[str](move(kept, store))
+    became["forgotten"] = len(found) - len(kept)
+    became["refused"] = len(refused)
+    return +became
+
+
+def remembered(
+    items: Iterable[Any], terms: Terms, now: float
+) -> tuple[list[Memory | None], list[Misconfigured]]:
+    """Say what a ledger should know of each item, and why others name no signal."""
+    found: list[Memory | None] = []
     refused: list[Misconfigured] = []
     for item in items:
         try:
-            remembered.append(_remembered(item, terms, at))
+            found.append(_remembered(item, terms, now))
         except Misconfigured as error:
             refused.append(error)
-    if refused and not remembered:
-        raise refused[0]
-    _tell(refused)
-    kept = [one for one in remembered if one]
-    became = Counter[str](move(kept, store))
-    became["forgotten"] = len(remembered) - len(kept)
-    became["refused"] = len(refused)
-    return +became
+    return found, refused
 
 
 def _remembered(item: Any, terms: Terms, now: float) -> Memory | None:
@@ -242,15 +249,14 @@ def _read(file: str) -> str:
 
 def exported(text: str) -> Iterator[Mapping[str, Any]]:
     """Give the items of a scan (`{"Items": […]}`), or of an export, one to a line (`{"Item": {…}}`)."""
-    decoder, at = json.JSONDecoder(), 0
-    text = text.strip()
+    at, text = 0, text.strip()
     try:
         while at < len(text):
-            part, at = decoder.raw_decode(text, at)
+            part, at = parse_next(text, at)
             while text[at : at + 1].isspace():
                 at += 1
             yield from part["Items"] if "Items" in part else [part.get("Item", part)]
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (Unreadable, TypeError, AttributeError) as error:
         raise Misconfigured(f"that is no scan or export of a DynamoDB table: {error}") from None
 
 
