@@ -100,7 +100,7 @@ def _mutate(row: Row, draw: random.Random, owners: Mapping[str, Any]) -> str:
     ]
     if owners and draw.random() < 0.15:
         name = draw.choice(sorted(owners))
-        row[name] = owners[name]
+        row[name] = copy.deepcopy(owners[name])
         return f"{name} of somebody else"
     return draw.choice(actions)(row, draw) if row else "already empty"
 
@@ -118,7 +118,7 @@ def _place(row: Row, draw: random.Random) -> tuple[Row, str]:
 
 def _swap(row: Row, draw: random.Random) -> str:
     holder, name = _place(row, draw)
-    holder[name] = draw.choice(VALUES)
+    holder[name] = copy.deepcopy(draw.choice(VALUES))  # a later mutation must not change the original
     return f"{name} = {holder[name]!r:.40}"
 
 
@@ -148,7 +148,7 @@ def _drop(row: Row, draw: random.Random) -> str:
 def _double(row: Row, draw: random.Random) -> str:
     """Let a name occur twice, with another value the second time."""
     holder, name = _place(row, draw)
-    holder[f"{name}\0twice"] = draw.choice(VALUES)
+    holder[f"{name}\0twice"] = copy.deepcopy(draw.choice(VALUES))
     return f"{name} twice"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from onefold import Ledger
 from onefold.apps.candles.transport import Embedded, Message
 from onefold.core.coverage import Span, gaps
 from onefold.core.errors import Unreachable
@@ -303,9 +304,47 @@ def test_rows_that_are_no_bars_are_left_out_and_told(ledger, tmp_path):
         api.draw(TICKER, WEEKDAYS)
         api.odd = odd
         said = settings(api, tmp_path)
+        run_until(worker(said, ledger), lambda: states(ledger) == ["partial"] * 3)
+        api.odd = []
+        for day in range(3):
+            command = ["retry", "candles", "EUR/USD 1m", str(MONDAY + day * DAY), "--store", ledger, "-y"]
+            subprocess.run([sys.executable, "-m", "onefold", *command], check=True, capture_output=True)
         run_until(worker(said, ledger), lambda: all_in(ledger))
 
     assert stored(said.bars) == truth(api, WEEKDAYS)
+
+
+def test_a_day_with_refused_rows_is_not_in_and_each_row_is_listed_with_its_reason(ledger, tmp_path):
+    # A third of the rows of one day is refused, and it showed as "100.0% in".
+    monday = Span(MONDAY, MONDAY + DAY)
+    with world(page=5000) as api:
+        api.draw(TICKER, monday)
+        hurt = sorted(api.minutes[TICKER])[::3]
+        for start in hurt:
+            api.correct(TICKER, start, v=-1)
+        said = settings(api, tmp_path, until="2025-10-07")
+        one = worker(said, ledger)
+        run_until(one, lambda: states(ledger) == ["partial"])
+        [tile] = coverage(ledger)
+
+    shown = subprocess.run(
+        [sys.executable, "-m", "onefold", "coverage", "--store", ledger], capture_output=True, text=True
+    )
+    opened = Ledger(ledger)
+    parked = [entry for _, entry in opened.entries("candles.broken", "parked")]
+    opened.close()
+    assert len(stored(said.bars)) == tile.rows == len(api.minutes[TICKER]) - len(hurt)
+    assert tile.refused == len(hurt) == len(parked)
+    assert {entry.why for entry in parked} == {"failed"}
+    assert all(
+        "EUR/USD 1m from 2025-10-06T00:00:00Z: its v is -1.0, below zero" in str(e.body) for e in parked
+    )
+    assert [number for (count, _), number in one.tallies["candles"].counts.items() if count == "broken"] == [
+        len(hurt)
+    ]
+    assert f"{len(hurt)} rows refused" in shown.stdout
+    assert "its v is -1.0, below zero" in shown.stdout
+    assert "0.0% in" in shown.stdout
 
 
 class Away(BarTable):

@@ -32,6 +32,7 @@ from onefold.apps.candles.transport import message
 from onefold.core.calendar import expected
 from onefold.core.coverage import Span, tiles
 from onefold.core.errors import Misconfigured
+from onefold.core.record import Broken
 from onefold.core.wire import Unreadable, parse
 from onefold.worker.configuration import parsed
 from onefold.worker.loading import chosen
@@ -75,7 +76,14 @@ def test_a_row_becomes_a_bar():
         ({**ROW, "h": 1.0}, "between its low and its high"),
         ({**ROW, "l": 1.0851}, "between its low and its high"),
         ({**ROW, "v": -1}, "below zero"),
-        ({**ROW, "vw": 0}, "not above zero"),
+        ({**ROW, "t": 10**200}, "no bar of 1m starts"),
+        ({**ROW, "t": 60_000 * 10**200}, "outside of what was asked for"),
+        ({**ROW, "t": -60_000 * 10**390}, "outside of what was asked for"),
+        ({**ROW, "v": 10**399}, "no number"),
+        ({**ROW, "v": 1e300}, "larger than any price or volume is"),
+        ({**ROW, "h": 1e300}, "larger than any price or volume is"),
+        ({**ROW, "T": "C:GBPUSD"}, "it is about 'C:GBPUSD', and C:EURUSD was asked for"),
+        ({**ROW, "T": None}, "it is about None"),
         ({**ROW, "t": None}, "no whole number"),
         ({**ROW, "t": MONDAY * 1000 + 1}, "no bar of 1m starts"),
         ({**ROW, "t": (MONDAY + 30) * 1000}, "no bar of 1m starts"),
@@ -85,7 +93,15 @@ def test_a_row_becomes_a_bar():
 )
 def test_a_row_that_is_no_bar_is_refused_with_the_reason(row, says):
     with pytest.raises(ValueError, match=says):
-        read(row, "EUR/USD", MINUTE, TILE)
+        read(row, "EUR/USD", MINUTE, TILE, "C:EURUSD")
+
+
+@pytest.mark.parametrize("odd", [0, -1.0, "1.08", True, [1], {}, NAN, HUGE, 10**399])
+def test_an_average_that_makes_no_sense_is_dropped_and_its_bar_is_kept(odd):
+    found = checked([{**ROW, "vw": odd}], "EUR/USD", MINUTE, TILE)
+
+    assert (found.bars, found.invalid) == ([read({**ROW, "vw": None}, "EUR/USD", MINUTE, TILE)], [])
+    assert found.unweighted == 1
 
 
 def test_a_bar_that_stands_twice_in_one_answer_is_counted_and_kept_once():
@@ -105,10 +121,21 @@ def test_a_bar_that_stands_twice_in_one_answer_is_counted_and_kept_once():
         ("EUR/USD", 1.0855, 1.0848, 7.0),
         ("USD/JPY", 149.85, 149.5, 35.0),
         ("XAU/USD", 2651.2, 2650.3, 90.0),
-        ("X:BTCUSD", 2.0, 1.0, 10_000.0),
+        ("XAG/USD", 30.45, 30.12, 33.0),
+        ("C:XAGUSD", 30.45, 30.12, 33.0),
+        ("XPT/USD", 951.25, 951.0, 25.0),
+        ("USD/KRW", 1385.75, 1385.5, 25.0),
+        ("C:USDKRW", 1385.75, 1385.5, 25.0),
+        ("EUR/HUF", 390.5, 390.25, 25.0),
+        ("X:BTCUSD", 64_250.5, 64_250.0, 50.0),
+        ("BTC/USD", 64_250.5, 64_250.0, 50.0),
+        ("X:ETHUSDT", 3000.25, 3000.0, 25.0),
+        ("X:ETHBTC", 0.0525, 0.05, 25.0),
+        ("X:DOGEUSD", 0.125, 0.1225, 25.0),
+        ("USD/CHF", 0.89, 0.8875, 25.0),
     ],
 )
-def test_pips_are_right_for_yen_and_gold_too(symbol, high, low, pips):
+def test_pips_are_right_for_yen_won_metals_and_coins_too(symbol, high, low, pips):
     bar = Bar(symbol, "1m", 0, low, high, low, high, 1, None)
 
     assert range_pips(bar) == pips
@@ -161,14 +188,21 @@ def test_an_answer_without_results_is_empty_and_may_go_on():
         ([], "no object"),
         ({"status": "ERROR"}, "neither OK nor DELAYED"),
         ({}, "neither OK nor DELAYED"),
-        ({"status": "OK", "ticker": "C:GBPUSD"}, "about 'C:GBPUSD'"),
+        ({"status": "OK", "ticker": "C:GBPUSD"}, "about ticker C:GBPUSD"),
+        ({"status": "OK", "ticker": None}, "about ticker null"),
+        ({"status": "OK", "results": [ROW]}, "about ticker null"),
+        ({"status": "OK", "ticker": "C:EURUSD", "multiplier": 5}, "about multiplier 5, and 1 was"),
+        ({"status": "OK", "ticker": "C:EURUSD", "multiplier": True}, "about multiplier true, and 1 was"),
+        ({"status": "OK", "ticker": "C:EURUSD", "timespan": "day"}, "about timespan day, and minute was"),
         ({"status": "OK", "results": {"a": 1}}, "no list"),
+        ({"status": "OK", "results": {}}, "no list"),
+        ({"status": "OK", "results": ""}, "no list"),
         ({"status": "OK", "next_url": 5}, "no text"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_refused(body, says):
     with pytest.raises(Unreadable, match=says):
-        read_page(body, "C:EURUSD")
+        read_page(body, "C:EURUSD", MINUTE)
 
 
 # ----- how a tile stands
@@ -185,6 +219,8 @@ def test_an_answer_that_cannot_be_used_is_refused(body, says):
         ({"likely": 11.0}, "partial"),
         ({"shown": 0, "confirmed": 0, "likely": 0.0}, "empty"),
         ({"shown": 0, "confirmed": 0, "likely": 1.0}, "partial"),
+        ({"refused": [Broken("{}", "it is none")]}, "partial"),
+        ({"refused": [Broken("{}", "it is none")], "closed": False}, "provisional"),
     ],
 )
 def test_a_tile_is_judged_by_what_was_shown_and_confirmed(given, state):
@@ -203,6 +239,7 @@ def test_the_longer_a_day_is_over_the_later_a_doubtful_answer_is_asked_for_again
     assert pause(Verdict("provisional"), how, -100) == 300
     assert pause(Verdict("partial", "page 2 failed"), how, 10 * DAY) == 30
     assert pause(doubted, how, 10) == 30
+    assert stands(None, 2, 2, 1.0, True, [Broken("{}", "it is none")]).doubted
     assert pause(doubted, how, 10 * DAY) == DAY
 
 

@@ -150,6 +150,42 @@ def test_a_link_is_followed_on_the_own_host_alone(home, link, followed):
             after(home, link, set())
 
 
+ASKED = "https://api.polygon.io/v2/aggs/ticker/C:EURUSD/range/1/minute/1759708800000/1759795199999?limit=5"
+
+
+@pytest.mark.parametrize(
+    ("path", "followed"),
+    [
+        ("C:EURUSD/range/1/minute/1759750000000/1759795199999", True),
+        ("C%3AEURUSD/range/1/minute/1759750000000/1759795199999", True),
+        ("C:EURUSD/range/1/minute/1759750000000/2025-10-06", True),
+        ("C:GBPUSD/range/1/minute/1759750000000/1759795199999", False),
+        ("C:EURUSD/range/5/minute/1759750000000/1759795199999", False),
+        ("C:EURUSD/range/1/day/1759750000000/1759795199999", False),
+        ("C:EURUSD/range/1/minute/1759750000000/1759795200000", False),
+        ("C:EURUSD/range/1/minute/1759708799999/1759795199999", False),
+        ("C:EURUSD/range/1/minute/then/1759795199999", False),
+        ("C:EURUSD/range/1/minute", False),
+        ("x/ticker/C:EURUSD/range/1/minute/1759750000000/1759795199999", False),
+    ],
+)
+def test_a_link_to_another_pair_length_or_time_is_not_followed(path, followed):
+    link = f"https://api.polygon.io/v2/aggs/ticker/{path}?cursor=x"
+    if followed:
+        assert after(ASKED, link, set()) == f"{link.partition('?')[0]}?limit=5&cursor=x"
+    else:
+        with pytest.raises(Unreadable, match="about something else"):
+            after(ASKED, link, set())
+
+
+@pytest.mark.parametrize(
+    "link", ["https://[::1/b", "https://mirror.example:x/b", "https://mirror.example:99999/b"]
+)
+def test_a_link_that_is_no_url_is_not_followed(link):
+    with pytest.raises(Unreadable, match="is no URL"):
+        after("https://mirror.example/a", link, set())
+
+
 def test_a_chain_of_pages_ends_where_no_link_is_and_not_where_no_row_is():
     pages = {"http://h/1": Page([1], "/2"), "http://h/2": Page([], "/3"), "http://h/3": Page([3], None)}
 

@@ -17,8 +17,11 @@ from onefold.apps.messages import Settings, pipelines
 from onefold.apps.messages.pipeline import MailSettings, WebhookSettings, filled
 from onefold.core.errors import Misconfigured, Rejected
 from onefold.core.record import Record
+from onefold.drive import Ports, run
+from onefold.stores import connect
 from onefold.worker.configuration import parsed, struct
 from onefold.worker.file import File
+from onefold.worker.operating import gaps
 from onefold.worker.secret import Secret
 from onefold.worker.settings import Live
 from onefold.worlds.journal import Journal
@@ -148,6 +151,54 @@ def test_another_file_is_read_from_its_beginning(own, file, tmp_path):
         node(by_mail(world, other, follow=""), own).run()
 
     assert delivered(world) == {f"s{number}": 1 for number in (0, 1, 2, 3, 4, 7)}
+
+
+def test_signals_are_sent_once_though_their_file_is_rotated_while_nodes_run_and_while_they_stand_still(
+    own, file
+):
+    with SmtpWorld() as world:
+        said = by_mail(world, file)
+        write(file, range(5))
+        both = [node(said, own), node(said, own)]
+
+        def rotated() -> bool:
+            if len(delivered(world)) == 5 and not rotations:
+                rotations.append(file.rename(f"{file}.2"))
+                write(file, range(5, 10))
+            return len(delivered(world)) == 10
+
+        rotations: list[Path] = []
+        run_until(both, rotated)
+        write(file, range(10, 15))
+        file.rename(f"{file}.1")
+        write(file, range(15, 20))
+        run_until([node(said, own)], lambda: len(delivered(world)) == 20)
+
+    assert set(delivered(world).values()) == {1}
+    opened = connect(own)
+    assert run(gaps(), Ports(opened)) == []
+    opened.close()
+
+
+def test_signals_that_went_with_a_truncated_file_are_shown_as_a_gap(tmp_path):
+    (tmp_path / "onefold.toml").write_text(
+        'store = "sqlite:///onefold.db"\n[apps.messages]\nprocessor = "p"\nsignals = "signals.jsonl"\n'
+        'command = ["true"]\n'
+    )
+    signals = tmp_path / "signals.jsonl"
+    onefold = [sys.executable, "-m", "onefold"]
+    write(signals, range(3))
+    first = subprocess.run([*onefold, "run", "messages"], cwd=tmp_path, capture_output=True, text=True)
+    signals.write_text("")
+    write(signals, range(3, 9))
+    second = subprocess.run([*onefold, "run", "messages"], cwd=tmp_path, capture_output=True, text=True)
+    shown = subprocess.run([*onefold, "cursors", "--json"], cwd=tmp_path, capture_output=True, text=True)
+
+    assert "3 done" in first.stdout + first.stderr
+    assert "6 done" in second.stdout + second.stderr
+    [gap] = json.loads(shown.stdout)["gaps"]
+    assert (gap["since"], gap["until"]) == (3, 4)
+    assert "was truncated or replaced" in gap["reason"]
 
 
 def test_a_signal_that_stands_twice_in_the_lines_is_sent_once_and_a_broken_line_is_set_apart(own, file):

@@ -96,9 +96,21 @@ def test_items_of_every_version_of_the_table_are_read():
     assert signal(second) == Signal("s", "p", NOW - 9, NOW - 9, None, {"sent": True})
 
 
-@pytest.mark.parametrize("nothing", [{"NULL": True}, {"M": {}}])
-def test_a_signal_whose_effect_returned_nothing_is_completed(nothing):
-    assert signal(typed("s", startedAt=MS, result=nothing)).completed == NOW
+def test_a_signal_whose_effect_returned_something_empty_is_completed():
+    assert signal(typed("s", startedAt=MS, result={"M": {}})).completed == NOW
+    assert signal(typed("s", startedAt=MS, completedAt=MS, result={"NULL": True})).completed == NOW
+
+
+@pytest.mark.parametrize("field", ["completedAt", "result"])
+@pytest.mark.parametrize("nothing", [{"NULL": True}, None], ids=["as DynamoDB", "as boto3"])
+def test_a_null_does_not_say_that_a_signal_was_completed(field, nothing):
+    plain = {"id": "s", "processorId": "mailer", "startedAt": MS, field: None}
+    item = plain if nothing is None else typed("s", startedAt=MS, **{field: nothing})
+
+    assert signal(item).completed is None
+    found = memory(signal(item), Terms(), NOW)
+    assert found is not None
+    assert found.fate == "in-doubt"
 
 
 @pytest.mark.parametrize(
@@ -214,18 +226,52 @@ def test_what_was_completed_after_it_was_moved_in_doubt_is_settled_unless_somebo
 
 
 def test_contexts_stay_apart_and_a_repeated_item_is_moved_once(store, ledger):
-    second = {"id": "s", "contextId": "sms", "startedAt": "2023-11-14T22:13:11Z", "result": None}
+    second = {"id": "s", "contextId": "sms", "startedAt": "2023-11-14T22:13:11Z", "result": {}}
 
     assert move_in([second, second, COMPLETED], store, now=NOW) == {"done": 2, "known": 1}
     assert ledger.claim(key("s", "sms")).state == "done"
     assert ledger.claim(key("s", "mailer")).won
 
 
-def test_a_broken_item_stops_a_move_before_anything_is_written(store, ledger):
-    with pytest.raises(Misconfigured, match="neither started nor completed"):
-        move_in([COMPLETED, typed("odd")], store, now=NOW)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        typed("odd"),
+        typed("odd", startedAt="soon"),
+        typed("odd", startedAt=MS, completedAt={"N": "many"}),
+        typed("odd", startedAt=MS, expiresOn={"N": "1", "S": "1"}),
+        typed("odd", startedAt=MS, result={"M": 5}),
+        typed("odd", startedAt={"N": "1e999999"}),
+    ],
+)
+def test_an_item_that_cannot_be_read_is_in_doubt_and_holds_nobody_up(store, ledger, odd):
+    # Left out, the signal would look new, and its message would be sent again.
+    assert move_in([odd, COMPLETED], store, now=NOW) == {"done": 1, "in-doubt": 1}
 
-    assert ledger.look(key("completed")) is None
+    parked = ledger.look(key("odd"))
+    assert (parked.state, parked.why) == ("parked", "in-doubt")
+    assert "cannot be read" in parked.body
+
+
+def test_an_item_that_names_no_signal_is_refused_and_listed_and_holds_nobody_up(store, ledger, caplog):
+    odd: list[Any] = [
+        {"processorId": "p", "startedAt": MS},
+        "text",
+        None,
+        {},
+        {"id": "\ud800", "processorId": "p"},
+    ]
+
+    assert move_in([*odd, COMPLETED], store, now=NOW) == {"done": 1, "refused": 5}
+    assert len([one for one in caplog.messages if one.startswith("not moved: an item")]) == 5
+    assert [found.label for found, _ in ledger.entries("messages", "done", "parked")] == ["mailer/completed"]
+
+
+def test_a_table_in_which_no_item_names_a_signal_is_the_wrong_one_and_nothing_is_written(store, ledger):
+    with pytest.raises(Misconfigured, match="is it the right table"):
+        move_in([{"name": "x"}, {"name": "y"}], store, now=NOW)
+
+    assert list(ledger.entries("messages", "done", "parked")) == []
 
 
 def test_signals_that_were_moved_are_not_sent_again_and_new_ones_are(store, tmp_path):
@@ -242,11 +288,18 @@ def test_the_command_moves_a_scan_and_says_what_became_of_it(tmp_path):
     scan = json.dumps({"Items": [COMPLETED, RUNNING]})
     said = [
         subprocess.run(command, cwd=tmp_path, input=text, capture_output=True, text=True)
-        for text in (scan, scan, '{"Items": [{}]}', '{"Items": []}')
+        for text in (scan, scan, '{"Items": [{}]}', '{"Items": []}', scan.replace("}]}", "}, {}]}"))
     ]
 
-    assert [one.stdout for one in said] == ["1 done, 1 in-doubt\n", "2 known\n", "", "nothing to move\n"]
-    assert [one.returncode for one in said] == [0, 0, 1, 0]
+    assert [one.stdout for one in said] == [
+        "1 done, 1 in-doubt\n",
+        "2 known\n",
+        "",
+        "nothing to move\n",
+        "2 known, 1 refused\n",
+    ]
+    assert [one.returncode for one in said] == [0, 0, 1, 0, 1]
+    assert "not moved: an item has no id" in said[4].stderr
     assert "nothing more was moved: an item has no id" in said[2].stderr
 
 

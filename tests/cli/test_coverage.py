@@ -8,7 +8,7 @@ import pytest
 
 from onefold import Ledger
 from onefold.cli.codes import Code
-from onefold.cli.coverage import MOST, PICTURE, PLAIN, STATES, picture, stretch
+from onefold.cli.coverage import MOST, PICTURE, PLAIN, STATES, picture, shown_share, stretch
 from onefold.core.coverage import Span
 from onefold.core.entry import Change, Entry
 from onefold.core.tiles import Series, noted
@@ -60,6 +60,39 @@ def test_a_series_is_drawn_with_one_sign_per_tile_where_there_is_room(day: Path,
     assert "████·█████▒░░░░░░░░░░░░░  41.7% in, 570 of 1,440 rows" in result.stdout
     assert "1970-01-01 10:00:00Z to 1970-01-01 11:00:00Z  partial, 1 tile" in result.stdout
     assert cli("coverage", "GBPUSD").stdout == ""
+
+
+def test_refused_rows_are_counted_with_their_reasons_also_where_an_earlier_version_took_the_tile_as_in(
+    day: Path, cli: Cli
+):
+    book = Ledger("sqlite:///onefold.db")
+    book.claim(SERIES.key(11 * 3600), effect="idempotent").settle({**noted("complete", 40), "invalid": 20})
+    book.close()
+    store = SqliteStore("onefold.db")
+    note_ = '{"state":"partial","rows":59,"invalid":1,"reasons":["its v is -1, below zero: {}"]}'
+    body = f'{{"record":{{"id":"x","at":0,"source":"s","body":null}},"note":{note_}}}'
+    store.swap(
+        [Change(SERIES.key(12 * 3600), None, Entry("free", token="t", effect="idempotent", body=body))]
+    )
+    store.close()
+
+    [told] = cli.lines("coverage")
+    shown = cli("coverage").stdout
+
+    assert [(one["since"], one["rows"], one["reasons"]) for one in told["refused"]] == [
+        ("1970-01-01T11:00:00.000Z", 20, []),
+        ("1970-01-01T12:00:00.000Z", 1, ["its v is -1, below zero: {}"]),
+    ]
+    assert "1970-01-01 11:00:00Z  20 rows refused\n" in shown
+    assert "1970-01-01 12:00:00Z  1 row refused\n    its v is -1, below zero: {}" in shown
+    assert "onefold list --parked --scope bars.broken" in shown
+
+
+@pytest.mark.parametrize(
+    ("number", "total", "told"), [(0, 3, "0.0"), (1, 3, "33.3"), (4999, 5000, "99.9"), (5000, 5000, "100.0")]
+)
+def test_a_series_is_not_100_percent_in_unless_every_tile_is(number, total, told):
+    assert shown_share(number, total) == told
 
 
 def test_a_terminal_without_these_signs_gets_plain_ones(day: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onefold.core.coverage import Span, Tile, checked, gaps, judge, merge, subtract, tiles
 from onefold.core.cursor import Cursor, advance, start
 from onefold.core.errors import Misconfigured
-from onefold.core.record import Record
+from onefold.core.record import Mark, Record
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,20 @@ def test_a_cursor_never_passes_an_open_record_and_never_goes_back(at, fates):
     assert moved.at is not None
     assert moved.at >= at
     assert moved.at == at or all(moved.at <= open_at for open_at, fate in fates if fate == "open")
+
+
+@pytest.mark.parametrize(
+    ("fates", "expected"),
+    [
+        ([(5, "done")], Cursor(5, "new")),
+        ([(5, "done"), (4, "open")], Cursor(4, "new")),
+        ([(5, "done"), (3, "open")], Cursor(3, "old")),
+        ([(5, "done"), (2, "open")], Cursor(3, "old")),
+    ],
+)
+def test_a_cursor_takes_the_mark_of_a_page_once_it_has_reached_it(fates, expected):
+    assert advance(Cursor(3, "old"), fates, Mark(4, "new")) == expected
+    assert advance(Cursor(3, "old"), [(5, "done")]) == Cursor(5, "old")
 
 
 def test_pages_start_at_the_cursor_minus_the_lag():

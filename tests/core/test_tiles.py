@@ -28,6 +28,10 @@ SPAN = Span(0, 60)
         (Entry("done", body=json.dumps(noted("empty", 0))), Tile(SPAN, "empty", 0)),
         (Entry("free", body='{"record":{},"note":{"state":"partial","rows":7}}'), Tile(SPAN, "partial", 7)),
         (Entry("held", body='{"record":{},"note":{"state":"provisional"}}'), Tile(SPAN, "provisional", 0)),
+        (
+            Entry("free", body='{"note":{"state":"partial","rows":7,"invalid":2,"reasons":["it is none"]}}'),
+            Tile(SPAN, "partial", 7, 2, ("it is none",)),
+        ),
         (Entry("held", body='{"record":{}}'), None),
         (Entry("held"), None),
         (Entry("done", body="null"), None),

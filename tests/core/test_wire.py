@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from onefold.core.wire import DEPTH, QUOTED, Unreadable, flaw, parse, quoted, sifted
+from onefold.core.wire import DEPTH, QUOTED, Unreadable, flaw, parse, parse_next, quoted, sifted
 
 
 def nested(depth):
@@ -99,3 +99,14 @@ def test_what_is_nested_without_end_is_left_as_it_is():
 
     assert taken == []
     assert flaw(sound) == f"it is nested deeper than {DEPTH} levels"
+def test_values_that_follow_each_other_are_read_one_by_one():
+    text = '{"a": 1} [NaN]'
+    first, end = parse_next(text, 0)
+    second, last = parse_next(text, end + 1)
+
+    assert (first, end, last) == ({"a": 1}, 8, len(text))
+    assert flaw(second) == "NaN stands in it, which is no JSON"
+    with pytest.raises(Unreadable, match="nested without end"):
+        parse_next("[" * 100_000, 0)
+    with pytest.raises(Unreadable, match="it is no JSON"):
+        parse_next('{"a": 1} oops', 9)

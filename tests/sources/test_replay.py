@@ -15,7 +15,8 @@ from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
 from onefold.core.wire import Unreadable
 from onefold.drive import Inline
-from onefold.sources.replay import CHUNK, Line, Lines, Replay
+from onefold.sources.lines import CHUNK, Line, Lines
+from onefold.sources.replay import Replay
 from onefold.worker import Worker
 from onefold.worlds.journal import Journal
 from tests.sources.reading import acted, parked, pipeline

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold.core.cursor import Cursor
-from onefold.worker.progress import Recent, Ticket, Track
+from onefold.core.record import Mark
+from onefold.worker.progress import Recent, Ticket, Track, furthest, moved, position
 
 Fated = Literal["done", "kept", "open"]
 
@@ -21,10 +22,10 @@ class Run:
         self.recent = Recent()
         self.track = Track(Cursor(), self.recent)
 
-    def enter(self, *places: int) -> Ticket:
+    def enter(self, *places: int, mark: Mark | None = None) -> Ticket:
         for at in places:
             self.recent.begin(str(at).encode())
-        return self.track.enter([(at, str(at).encode()) for at in places])
+        return self.track.enter([(at, str(at).encode()) for at in places], mark)
 
     def end(self, ticket: Ticket, *fates: Fated) -> float | None:
         for (_, key), fate in zip(ticket.places, fates, strict=True):
@@ -78,3 +79,45 @@ def test_in_whatever_order_pages_end_the_cursor_stops_at_the_first_open_record(p
         run.end(ticket, *fates)
 
     assert run.track.cursor.at == (flat.index("open") if "open" in flat else at - 1)
+
+
+# ----- what a source must find again
+
+
+def test_a_cursor_that_is_held_back_in_one_file_keeps_the_mark_of_that_file():
+    run = Run()
+    pages = [run.enter(1, 2, mark=Mark(1, "first")), run.enter(3, 4, mark=Mark(3, "second"))]
+    run.end(pages[0], "done", "open")
+    run.end(pages[1], "done", "done")
+    held = run.track.cursor
+    again = run.enter(2, mark=Mark(1, "first"))
+    run.end(again, "done")
+    run.end(run.enter(5, mark=Mark(3, "second")), "done")
+
+    assert held == Cursor(2, "first")
+    assert run.track.cursor == Cursor(5, "second")
+
+
+@pytest.mark.parametrize(
+    ("stored", "own", "taken"),
+    [
+        (Cursor(), Cursor(), Cursor()),
+        (Cursor(), Cursor(3, "own"), Cursor(3, "own")),
+        (Cursor(3, "stored"), Cursor(), Cursor(3, "stored")),
+        (Cursor(3, "stored"), Cursor(5, "own"), Cursor(5, "own")),
+        (Cursor(5, "stored"), Cursor(3, "own"), Cursor(5, "stored")),
+        (Cursor(5, "stored"), Cursor(5, "own"), Cursor(5, "own")),
+        (Cursor(5, "stored"), Cursor(5), Cursor(5, "stored")),
+        (Cursor(5), Cursor(5, "own"), Cursor(5, "own")),
+    ],
+)
+def test_a_mark_goes_with_the_cursor_that_is_further(stored, own, taken):
+    assert furthest(stored, own) == taken
+
+
+def test_a_mark_is_stored_with_its_cursor_and_a_text_without_one_is_understood():
+    text = moved({"at": 3, "generation": 0}, Cursor(5, {"base": 0}), 0, {})
+
+    assert text == {"at": 5, "generation": 0, "mark": {"base": 0}}
+    assert position(text) == (Cursor(5, {"base": 0}), 0)
+    assert position({"at": 3}) == (Cursor(3), 0)

@@ -18,7 +18,7 @@ from onefold.cli.facts import iso
 from onefold.cli.frame import Command, asked
 from onefold.cli.opened import Opened, opened
 from onefold.cli.talk import data, emit, say
-from onefold.cli.text import counted
+from onefold.cli.text import counted, cut
 from onefold.core.coverage import Span, Tile, tiles
 from onefold.core.story import moment, span
 from onefold.core.tiles import IN, Run, covered, runs
@@ -31,6 +31,7 @@ MOST = 5_000
 """Tiles that are read of a series unless a start is named."""
 
 GAPS_SHOWN = 5
+REASON_SHOWN = 120
 
 STATES = ("complete", "empty", "provisional", "partial", "missing")
 PICTURE = dict(zip(STATES, "█·▓▒░", strict=True))
@@ -55,7 +56,8 @@ def coverage(series: str | None, since: str | None) -> int:
     """Show which stretches of every series are in, and which are missing.
 
     Each sign of the picture stands for one or more tiles, and shows the one that most needs a look: what
-    is missing or partial before what is complete. Without --since at most the latest 5,000 tiles of a
+    is missing or partial before what is complete. Rows that the source showed and that were refused are
+    counted, with reasons; their tiles stay partial. Without --since at most the latest 5,000 tiles of a
     series are read. With --json one object per series.
 
     \b
@@ -141,6 +143,16 @@ def as_json(one: Covered) -> dict[str, Any]:
             {"since": iso(gap.span.since), "until": iso(gap.span.until), "state": gap.state or "missing"}
             for gap in gaps(one)
         ],
+        "refused": [
+            {
+                "since": iso(tile.span.since),
+                "until": iso(tile.span.until),
+                "rows": tile.refused,
+                "reasons": list(tile.reasons),
+            }
+            for tile in one.found
+            if tile.refused
+        ],
     }
 
 
@@ -154,14 +166,14 @@ def _print(found: list[Covered]) -> None:
 
 def _lines(one: Covered, signs: dict[str, str]) -> list[str]:
     series, every = one.noted.series, states(one)
-    share = sum(state in IN for state in every) / len(every)
+    share = shown_share(sum(state in IN for state in every), len(every))
     rows = sum(tile.rows for tile in one.found)
     head = f"{series.scope}/{series.name}  {_day(one.wanted.since)} to {_day(one.wanted.until)}, "
     head += f"tiles of {span(series.step)}"
     missing = gaps(one)
     lines = [
         head + (", the latest only" if one.cut else ""),
-        f"  {picture(every, signs)}  {share:.1%} in, {rows:,} of {one.noted.expected(one.wanted):,} rows",
+        f"  {picture(every, signs)}  {share}% in, {rows:,} of {one.noted.expected(one.wanted):,} rows",
     ]
     for gap in missing[:GAPS_SHOWN]:
         number = counted(gap.tiles, "tile")
@@ -170,7 +182,26 @@ def _lines(one: Covered, signs: dict[str, str]) -> list[str]:
         )
     if len(missing) > GAPS_SHOWN:
         lines.append(f"  and {len(missing) - GAPS_SHOWN:,} more stretches; --json tells them all")
-    return [*lines, ""]
+    return [*lines, *_refused(one), ""]
+
+
+def _refused(one: Covered) -> list[str]:
+    """Say which rows the source showed were refused, and why."""
+    tiles = [tile for tile in one.found if tile.refused]
+    lines = []
+    for tile in tiles[:GAPS_SHOWN]:
+        lines.append(f"  {moment(tile.span.since)}  {counted(tile.refused, 'row')} refused")
+        lines += [f"    {cut(reason, REASON_SHOWN)}" for reason in tile.reasons]
+    if len(tiles) > GAPS_SHOWN:
+        lines.append(f"  and {len(tiles) - GAPS_SHOWN:,} more tiles with refused rows; --json tells them all")
+    if tiles:
+        lines.append(f"  each refused row: onefold list --parked --scope {one.noted.series.scope}.broken")
+    return lines
+
+
+def shown_share(number: int, total: int) -> str:
+    """Write a share in percent: one tile of thousands that is not in is never rounded up to 100 %."""
+    return "100.0" if number == total else f"{min(100 * number / total, 99.9):.1f}"
 
 
 def _day(at: int) -> str:

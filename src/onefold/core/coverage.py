@@ -34,6 +34,10 @@ class Tile(NamedTuple):
     span: Span
     state: TileState
     rows: int = 0
+    refused: int = 0
+    """Rows that the source showed and that are no rows of it."""
+    reasons: tuple[str, ...] = ()
+    """Why, for the first of them."""
 
 
 def checked(span: Span) -> Span:

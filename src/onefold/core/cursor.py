@@ -7,9 +7,9 @@ It moves only past records that are accounted for, and never backwards without a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from onefold.core.record import At, Fate
+from onefold.core.record import At, Fate, Mark
 from onefold.core.terms import Seconds
 
 
@@ -17,13 +17,16 @@ class Cursor(NamedTuple):
     """Everything before `at` is accounted for; what is exactly at `at` may still be arriving."""
 
     at: At | None = None
+    mark: Any = None
+    """What the source said it must find again to go on from here; None for sources that need nothing."""
 
 
-def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]]) -> Cursor:
+def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]], mark: Mark | None = None) -> Cursor:
     """Move a cursor up to the first record that is still open, or to the last one seen.
 
     A record below the cursor is late, not old: it does not move the cursor back, and while it is open
-    the cursor stands still, or `lag` would one day no longer reach it.
+    the cursor stands still, or `lag` would one day no longer reach it. The mark of the page replaces the
+    cursor's only once the cursor has reached it: a cursor that is held back in one file must find that file.
     """
     reached, stopped = cursor.at, None
     for at, fate in fates:
@@ -35,7 +38,7 @@ def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]]) -> Cursor:
         reached = min(reached, stopped)
     if reached is None or (cursor.at is not None and reached < cursor.at):
         return cursor
-    return Cursor(reached)
+    return Cursor(reached, cursor.mark if mark is None or reached < mark.since else mark.known)
 
 
 def start(cursor: Cursor, lag: Seconds = 0.0) -> At | None:

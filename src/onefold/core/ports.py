@@ -154,7 +154,8 @@ class Sink(Protocol):
 
     Beside these, a sink may have `batch` (how many items it takes at once, 1 if it says nothing),
     `window` (how long the far side of a keyed effect remembers a key), `prepare(claim, record)` (the
-    request to store before it is sent), `probe(claim, record)` (did an attempt in doubt happen?), and
+    request to store before it is sent), `probe(claim, record)` (did an attempt in doubt happen?),
+    `attend(set_aside)` (a sink that fetches is given a function that parks what it cannot use), and
     `aclose()`, awaited when the worker ends.
     """
 

@@ -54,6 +54,15 @@ class Broken(NamedTuple):
     reason: str
 
 
+class Mark(NamedTuple):
+    """What a source must find again to go on from a cursor, as the name and the content of a file."""
+
+    since: At
+    """A cursor that is held back before this place keeps the mark that it has."""
+    known: Any
+    """Plain JSON values. The worker stores them beside the cursor, and only the source reads them."""
+
+
 class Page(NamedTuple):
     """What a source showed at once. With `more` it has not caught up yet."""
 
@@ -61,3 +70,4 @@ class Page(NamedTuple):
     gap: Gap | None = None
     more: bool = False
     broken: Sequence[Broken] = ()
+    mark: Mark | None = None

@@ -45,7 +45,10 @@ def noted(state: TileState, rows: int, expected: int | None = None) -> dict[str,
 def tile(span: Span, entry: Entry | None) -> Tile | None:
     """Read what is known of a tile; None if nobody looked at it yet."""
     known = _known(entry)
-    return Tile(span, known["state"], int(known.get("rows", 0))) if known else None
+    if known is None:
+        return None
+    refused, reasons = int(known.get("invalid", 0)), tuple(map(str, known.get("reasons", ())))
+    return Tile(span, known["state"], int(known.get("rows", 0)), refused, reasons)
 
 
 def _known(entry: Entry | None) -> dict[str, Any] | None:

@@ -62,6 +62,16 @@ def parse(text: str) -> Any:
         raise Unreadable(f"it is no JSON ({error}): {text[:80]!r}") from None
 
 
+def parse_next(text: str, at: int) -> tuple[Any, int]:
+    """Read the JSON value that starts at a place of a text that holds several; say where it ends."""
+    try:
+        return _DECODER.raw_decode(text, at)
+    except RecursionError:
+        raise Unreadable("it is nested without end") from None
+    except ValueError as error:
+        raise Unreadable(f"it is no JSON ({error}): {text[at : at + 80]!r}") from None
+
+
 def flaw(value: Any, depth: int = DEPTH) -> str | None:
     """Say what is wrong with a parsed value, anywhere in it; None if nothing is."""
     match value:

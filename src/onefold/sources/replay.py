@@ -2,77 +2,46 @@
 
 It ends where the lines end, unless it follows a file. A line that is no JSON is set apart with its number; a
 last one without an end is waited for a while, because somebody may be writing it. Lines are bounded, and read
-in threads.
+in threads. Which file a line is read from, when files are rotated or truncated, is decided in `rotation`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import anyio
 import anyio.to_thread
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
-from onefold.core.record import At, Broken, Fate, Page, Record
+from onefold.core.record import Broken, Fate, Page, Record
 from onefold.core.rows import Field, named, pick
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.core.wire import Unreadable, flaw, parse, quoted
+from onefold.sources.lines import CHUNK, Line, Lines
+from onefold.sources.rotation import Step, Trail
 
-CHUNK = 2**16
 LOOKS = 0.05
 """Seconds between two looks for the rest of a line."""
 
 
-class Line(NamedTuple):
-    """A line as it was read: its number, its bytes, cut where it is too long, and whether it has an end."""
+class Patience:
+    """How long the end of a line is waited for."""
 
-    number: int
-    raw: bytes
-    is_long: bool = False
-    is_whole: bool = True
+    def __init__(self, seconds: Seconds) -> None:
+        self._seconds = seconds
+        self._line = -1
+        self._until = 0.0
 
-
-class Lines:
-    """Cuts chunks into lines, and holds no more of one than the limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._number = 0
-        self._held = b""
-        self._is_long = False
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether a line has begun that has no end yet."""
-        return bool(self._held)
-
-    def take(self, chunk: bytes) -> list[Line]:
-        """Return the lines that end in a chunk."""
-        *ends, rest = chunk.split(b"\n")
-        lines = []
-        for end in ends:
-            self._hold(end)
-            lines.append(self._line(True))
-        self._hold(rest)
-        return lines
-
-    def end(self) -> list[Line]:
-        """Return what is left, which has no end."""
-        return [self._line(False)] if self.is_torn else []
-
-    def _hold(self, part: bytes) -> None:
-        self._is_long = self._is_long or len(self._held) + len(part) > self._limit
-        self._held = (self._held + part)[: self._limit]
-
-    def _line(self, is_whole: bool) -> Line:
-        self._number += 1
-        line = Line(self._number, self._held, self._is_long, is_whole)
-        self._held, self._is_long = b"", False
-        return line
+    def waits(self, trail: Trail) -> bool:
+        """Say whether the last line has no end, and somebody may still be writing it."""
+        now = anyio.current_time()
+        if trail.reached != self._line:
+            self._line, self._until = trail.reached, now + self._seconds
+        return trail.is_torn and now < self._until
 
 
 class Replay:
@@ -80,8 +49,15 @@ class Replay:
 
     A file is read from the line of the cursor on: lines must not change once they were read, but new ones may
     be added at the end, and a last one without an end is waited for as long as `patience`. With `follow` the
-    end is looked at that often, for ever. Standard input (`"-"`) is read whole every time: nobody knows
-    whether it is the same; the ledger tells repeats apart.
+    end is looked at that often, for ever.
+
+    A file may be rotated (renamed, or copied and truncated), also while nobody reads. Then the rest of the
+    old file is read first, from beside the new one; a rotated file is left when nothing was added to it for
+    `patience`. Line numbers go on over all files. Where the old file cannot be found, a gap is shown. Give
+    `id` for such a file: a number may change if lines are added to a file after the next one was begun.
+
+    Standard input (`"-"`) is read whole every time: nobody knows whether it is the same; the ledger tells
+    repeats apart.
     """
 
     reach = None
@@ -115,66 +91,69 @@ class Replay:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         """Read to the end of the lines."""
-        since = cursor.at if self.repeats and cursor.at is not None else 0
-        lines = Lines(self._line_limit)
-        file = await self._opened()
+        pages = self._read_file(self._file, cursor) if isinstance(self._file, Path) else self._read_stream()
         try:
-            while chunk := await self._chunk(file):
-                whole = lines.take(chunk)
-                if whole:
-                    yield self._page(whole, since, more=True)
-            rest = await self._torn(file, lines) if self._follow is None else []
-            yield self._page(rest, since)
-            while self._follow is not None:
-                await anyio.sleep(self._follow)
-                # A line that is still being written is held until it has an end.
-                if whole := lines.take(await self._chunk(file)):
-                    yield self._page(whole, since)
+            async for page in pages:
+                yield page
         finally:
-            if self.repeats:
-                file.close()
+            await pages.aclose()
 
-    async def _opened(self) -> BinaryIO:
-        if self._file == "-":
-            return sys.stdin.buffer
-        if not isinstance(self._file, str | Path):
-            return self._file
-        try:
-            return await anyio.to_thread.run_sync(Path(self._file).open, "rb")
-        except OSError as error:
-            raise Unreadable(f"{self._file} cannot be read: {error.strerror}") from None
+    async def _read_stream(self) -> AsyncGenerator[Page]:
+        file, lines = sys.stdin.buffer if self._file == "-" else self._file, Lines(self._line_limit)
+        while chunk := await self._chunk(file):
+            whole = lines.take(chunk)
+            if whole:
+                yield self._page(Step(whole), more=True)
+        yield self._page(Step(lines.end()))
 
     async def _chunk(self, file: Any) -> bytes:
         """Read what is there, and wait only if nothing is: a stop leaves a thread at the pipe behind."""
-        chunk: bytes = await anyio.to_thread.run_sync(file.read1, CHUNK, abandon_on_cancel=not self.repeats)
+        chunk: bytes = await anyio.to_thread.run_sync(file.read1, CHUNK, abandon_on_cancel=True)
         return chunk
 
-    async def _torn(self, file: BinaryIO, lines: Lines) -> list[Line]:
-        """Wait for the end of a last line that is still being written. A pipe that ended says no more."""
-        with anyio.move_on_after(self._patience):
-            while self.repeats and lines.is_torn:
-                await anyio.sleep(LOOKS)
-                whole = lines.take(await self._chunk(file))
-                if whole:
-                    return [*whole, *lines.end()]
-        return lines.end()
+    async def _read_file(self, path: Path, cursor: Cursor) -> AsyncGenerator[Page]:
+        trail = Trail(path, self._line_limit, self._patience, by_number=self._id is None)
+        caught_up, torn = False, Patience(self._patience)
+        try:
+            step = await anyio.to_thread.run_sync(trail.begin, cursor)
+            while True:
+                if step.lines or step.gap:
+                    yield self._page(step, more=trail.is_behind or not caught_up)
+                if step.waits and not (caught_up or trail.is_behind or (self.finite and torn.waits(trail))):
+                    caught_up = True
+                    yield self._page(trail.rest() if self.finite else Step())
+                    if self.finite:
+                        return
+                if step.waits:
+                    # A line or a file that is nearly read is looked for soon; new ones as often as is wished.
+                    await anyio.sleep(LOOKS if self._follow is None or trail.is_behind else self._follow)
+                step = await anyio.to_thread.run_sync(trail.step)
+        finally:
+            trail.close()
 
-    def _page(self, lines: Sequence[Line], since: At, more: bool = False) -> Page:
-        read = [self._record(line) for line in lines if line.number >= since and line.raw.strip()]
+    def _page(self, step: Step, more: bool = False) -> Page:
+        read = [self._record(line, step) for line in step.lines if line.raw.strip()]
         records = [one for one in read if isinstance(one, Record)]
-        return Page(records, more=more, broken=[one for one in read if isinstance(one, Broken)])
+        broken = [one for one in read if isinstance(one, Broken)]
+        return Page(records, step.gap, more, broken, step.mark)
 
-    def _record(self, line: Line) -> Record | Broken:
+    def _record(self, line: Line, step: Step) -> Record | Broken:
         try:
             body = parse(self._text(line))
             wrong = flaw(body)
             if wrong is None:
-                name = str(line.number) if self._id is None else named(pick(body, self._id))
-                return Record(name, body, line.number)
+                return Record(self._name(body, line, step), body, step.late or line.number)
         except Exception as error:  # the function is the caller's, and the line anybody's
             wrong = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
         wrong += "" if line.is_whole else "; the line has no end"
-        return Broken(quoted(line.raw.decode("utf-8", "replace")), f"line {line.number}: {wrong}")
+        where = f"line {line.number - step.base}" + (f" of {step.file}" if step.base else "")
+        return Broken(quoted(line.raw.decode("utf-8", "replace")), f"{where}: {wrong}")
+
+    def _name(self, body: Any, line: Line, step: Step) -> str:
+        if self._id is not None:
+            return named(pick(body, self._id))
+        # The number of a late line is that of another line, in the file that follows.
+        return str(line.number) if step.late is None else f"{line.number} late"
 
     def _text(self, line: Line) -> str:
         if line.is_long:

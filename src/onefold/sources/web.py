@@ -176,9 +176,13 @@ def built(url: str, *params: Mapping[str, str]) -> str:
 
 def followed(url: str, link: str) -> str:
     """Resolve the link to a next page; one that leaves the site would take our headers with it."""
-    target = urljoin(url, link)
-    ours, theirs = urlsplit(url), urlsplit(target)
-    if (ours.scheme, ours.hostname, ours.port) != (theirs.scheme, theirs.hostname, theirs.port):
+    try:
+        target = urljoin(url, link)
+        ours, theirs = urlsplit(url), urlsplit(target)
+        same = (ours.scheme, ours.hostname, ours.port) == (theirs.scheme, theirs.hostname, theirs.port)
+    except ValueError:  # a port that is no number, or half an address
+        raise Unreadable(f"the link to its next page is no URL: {link!r:.80}") from None
+    if not same:
         raise Unreadable(f"the link to its next page leads to another site, {told(target)}: not followed")
     # A link often leaves out our key; what it does say wins.
     query = dict(parse_qsl(ours.query, keep_blank_values=True))

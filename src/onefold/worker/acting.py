@@ -55,6 +55,9 @@ class Acting:
         self._ports = ports
         self._heart = heart
         self._stopping = stopping
+        attend = getattr(pipeline.sink, "attend", None)
+        if attend:
+            attend(self.set_aside)
         self._plain = self._delivery(pipeline.sink)
         self._fan_out = FanOut(pipeline, lambda tasks: self._plain.run(tasks, self._age))
         self._each = self._delivery(self._fan_out) if pipeline.each else None
@@ -164,7 +167,7 @@ class Acting:
     # ----- what cannot be acted upon
 
     async def set_aside(self, source: str, broken: Sequence[Broken]) -> None:
-        """Park what a source showed that is no record."""
+        """Park what a source showed that is no record, or what a sink fetched and cannot use."""
         rows = []
         for one in broken:
             key = broken_key(self.pipeline.name, source, one.raw)

@@ -7,11 +7,12 @@ the other system means is decided by an application. This module must not know a
 from __future__ import annotations
 
 import json
+import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -56,6 +57,10 @@ MILLISECONDS = Decimal(10) ** 11
 """Numbers from here on are milliseconds since 1970, smaller ones are seconds: 1973 parts the two."""
 
 
+LATEST = 253_402_300_800.0
+"""The end of the year 9999, the last one that a calendar can show."""
+
+
 def moment(value: Any, what: str) -> float | None:
     """Read a time that another system wrote: a datetime, seconds or milliseconds since 1970, or ISO text.
 
@@ -67,13 +72,14 @@ def moment(value: Any, what: str) -> float | None:
         if isinstance(value, str) and "T" in value:
             value = datetime.fromisoformat(value)
         if isinstance(value, datetime):
-            return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+            value = (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
         number = Decimal(str(value))
-        if number > 0:
-            return float(number / 1000 if number >= MILLISECONDS else number)
-    except (ValueError, InvalidOperation):
+        at = float(number / 1000 if number >= MILLISECONDS else number)
+        if 0 < at < LATEST:
+            return at
+    except (ValueError, ArithmeticError, RecursionError):
         pass
-    raise Misconfigured(f"{what} is {value!r:.60}: that is no time")
+    raise Misconfigured(f"{what} is {reprlib.repr(value)}: that is no time")
 
 
 def store_at(url: str | None = None) -> Store:

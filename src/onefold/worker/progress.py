@@ -13,7 +13,7 @@ from typing import Any
 from onefold.core.cursor import Cursor, advance
 from onefold.core.documents import named
 from onefold.core.key import Key
-from onefold.core.record import At, Fate
+from onefold.core.record import At, Fate, Mark
 
 RECENT = 50_000
 """How many records of a source are remembered in memory, so that a re-read costs nothing."""
@@ -55,11 +55,14 @@ class Recent:
 class Ticket:
     """One page under way: its records' places, and their fates once they are known."""
 
-    __slots__ = ("done", "places", "turn")
+    __slots__ = ("done", "mark", "places", "turn")
 
-    def __init__(self, places: Sequence[tuple[At, bytes | None]], turn: int = 0) -> None:
+    def __init__(
+        self, places: Sequence[tuple[At, bytes | None]], turn: int = 0, mark: Mark | None = None
+    ) -> None:
         self.places = places
         self.turn = turn
+        self.mark = mark
         self.done = False
 
 
@@ -81,9 +84,9 @@ class Track:
         """Note that the source was read to its end, and is read from the cursor on again."""
         self._turn += 1
 
-    def enter(self, places: Sequence[tuple[At, bytes | None]]) -> Ticket:
+    def enter(self, places: Sequence[tuple[At, bytes | None]], mark: Mark | None = None) -> Ticket:
         """Note a page; a place without a key was passed over on purpose, and needs nothing."""
-        ticket = Ticket(places, self._turn)
+        ticket = Ticket(places, self._turn, mark)
         self._under_way.append(ticket)
         return ticket
 
@@ -96,7 +99,8 @@ class Track:
         """Note that a page is through, and return how far the cursor may move."""
         ticket.done = True
         while self._under_way and self._under_way[0].done:
-            self.cursor = advance(self.cursor, self._fates(self._under_way.popleft()))
+            ended = self._under_way.popleft()
+            self.cursor = advance(self.cursor, self._fates(ended), ended.mark)
         return self.cursor
 
     def _fates(self, ticket: Ticket) -> Iterable[tuple[At, Fate]]:
@@ -127,7 +131,7 @@ def position(stands: Any) -> tuple[Cursor, int]:
     """Read a cursor and its generation, which grows when an operator moves it."""
     if not stands:
         return Cursor(), 0
-    return Cursor(stands.get("at")), int(stands.get("generation", 0))
+    return Cursor(stands.get("at"), stands.get("mark")), int(stands.get("generation", 0))
 
 
 def moved(stands: Any, cursor: Cursor, generation: int, state: dict[str, Any]) -> dict[str, Any] | None:
@@ -135,8 +139,8 @@ def moved(stands: Any, cursor: Cursor, generation: int, state: dict[str, Any]) -
     found, current = position(stands)
     if current != generation:
         return None
-    at = highest(found.at, cursor.at)
-    text = {**state, "at": at, "generation": generation}
+    at, mark = furthest(found, cursor)
+    text = {**state, "at": at, "generation": generation, **({} if mark is None else {"mark": mark})}
     before = read_before(stands)
     # Until the source is past it, what it shows is read again on purpose, by whichever worker.
     return {**text, "read_before": before} if before is not None and (at is None or at < before) else text
@@ -151,6 +155,15 @@ def read_before(stands: Any) -> At | None:
 def highest(*places: At | None) -> At | None:
     """Return the furthest of some places."""
     return max((place for place in places if place is not None), default=None)
+
+
+def furthest(stored: Cursor, own: Cursor) -> Cursor:
+    """Return the cursor that is further, with its mark; of two at one place our own is the newer."""
+    if own.at is None or (stored.at is not None and stored.at > own.at):
+        return stored
+    if own.mark is None and stored.at == own.at:
+        return stored
+    return own
 
 
 def put_back(stands: Any, at: At | None, by: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.ports import Source
 from onefold.core.reasons import described
-from onefold.core.record import At, Fate, Gap, Page, Record, Standing
+from onefold.core.record import At, Fate, Gap, Mark, Page, Record, Standing
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.acting import Acting, Fresh
 from onefold.worker.progress import Recent, Ticket, Track, cursor_key, highest, moved, position, read_before
@@ -184,10 +184,12 @@ class Reader:
         for at in range(0, len(page.records), PAGE):
             await room.acquire()
             records = [record._replace(source=self.name) for record in page.records[at : at + PAGE]]
-            ticket, fresh = self._enter(records, await self._ports.clock.monotonic())
+            ticket, fresh = self._enter(records, page.mark, await self._ports.clock.monotonic())
             group.start_soon(self._deliver, ticket, fresh, records, room)
 
-    def _enter(self, records: Sequence[Record], now: float) -> tuple[Ticket, list[tuple[Key, Record]]]:
+    def _enter(
+        self, records: Sequence[Record], mark: Mark | None, now: float
+    ) -> tuple[Ticket, list[tuple[Key, Record]]]:
         """Sort a page: what is fresh is delivered, what was seen in this run is only accounted for."""
         places: list[tuple[Any, bytes | None]] = []
         fresh: list[tuple[Key, Record]] = []
@@ -207,7 +209,7 @@ class Reader:
             self.tally.sighted(key.id, self.name, now)
             self._recent.begin(key.id)
             fresh.append((key, record))
-        return self._track.enter(places), fresh
+        return self._track.enter(places, mark), fresh
 
     async def _deliver(
         self, ticket: Ticket, fresh: Fresh, records: Sequence[Record], room: anyio.Semaphore
@@ -285,7 +287,7 @@ class Reader:
     async def _save(self, status: str, last: bool = False) -> None:
         """Write the cursor and how the source does, if something changed; not at every page."""
         now, error = await self._ports.clock.monotonic(), self.tally.errors.get(self.name)
-        state = (self._generation, self._track.cursor.at, status, error)
+        state = (self._generation, self._track.cursor, status, error)
         if state == self._saved or (not last and now - self._saved_at < SAVE_EVERY):
             return
         text: dict[str, Any] = {"pipeline": self.pipeline.name, "source": self.name, "owner": self._owner}

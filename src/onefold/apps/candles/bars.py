@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from onefold.core.coverage import Span
 from onefold.core.errors import Misconfigured
+from onefold.core.record import Broken
 from onefold.core.tiles import Series
 from onefold.core.wire import flaw, quoted
 from onefold.sinks.bars import BarRow
@@ -22,6 +23,9 @@ DAY = 86_400
 WEEK = 7 * DAY
 
 SCOPE = "candles"
+
+HIGHEST = 1e12
+"""No price is higher, in any money, and no volume a million times higher."""
 
 
 class Timeframe(NamedTuple):
@@ -83,24 +87,27 @@ class Checked(NamedTuple):
     """What an answer held: its bars in order, and what was wrong with the rest."""
 
     bars: list[Bar]
-    invalid: list[str]
+    invalid: list[Broken]
     repeated: int
     """Rows that say again, word for word, what another one said."""
     differing: int
     """Rows of a start that another row, with other values, has too."""
+    unweighted: int = 0
+    """Bars whose average price made no sense and was dropped."""
 
 
-def checked(rows: Iterable[Any], symbol: str, frame: Timeframe, tile: Span) -> Checked:
-    """Sort the rows of an answer: bars, one for each start, and what is none."""
+def checked(rows: Iterable[Any], symbol: str, frame: Timeframe, tile: Span, ticker: str = "") -> Checked:
+    """Sort the rows of an answer: bars, one for each start, and what is none, or not of this ticker."""
     found: dict[int, Bar] = {}
-    invalid: list[str] = []
-    repeated = differing = 0
+    invalid: list[Broken] = []
+    repeated = differing = unweighted = 0
     for row in rows:
         try:
-            bar = read(row, symbol, frame, tile)
+            bar = read(row, symbol, frame, tile, ticker)
         except ValueError as error:
-            invalid.append(f"{error}: {quoted(row)[:200]}")
+            invalid.append(Broken(quoted(row), str(error)))
             continue
+        unweighted += bar.vwap is None and row.get("vw") is not None
         other = found.get(bar.start)
         if other == bar:
             repeated += 1
@@ -109,14 +116,19 @@ def checked(rows: Iterable[Any], symbol: str, frame: Timeframe, tile: Span) -> C
         # Of two that differ, the one that is made of more quotes knew more.
         if other is None or bar.volume > other.volume:
             found[bar.start] = bar
-    return Checked([found[start] for start in sorted(found)], invalid, repeated, differing)
+    return Checked([found[start] for start in sorted(found)], invalid, repeated, differing, unweighted)
 
 
-def read(row: Any, symbol: str, frame: Timeframe, tile: Span) -> Bar:
+def read(row: Any, symbol: str, frame: Timeframe, tile: Span, ticker: str = "") -> Bar:
     """Read a row of the service; a ValueError says what is wrong with it."""
-    wrong = flaw(row)
-    if wrong or not isinstance(row, dict):
-        raise ValueError(wrong or "it is no object")
+    if not isinstance(row, dict):
+        raise ValueError(flaw(row) or "it is no object")
+    # The average is an extra: without it a bar is still a bar.
+    wrong = flaw({name: value for name, value in row.items() if name != "vw"})
+    if wrong:
+        raise ValueError(wrong)
+    if ticker and row.get("T", ticker) != ticker:
+        raise ValueError(f"it is about {row['T']!r:.40}, and {ticker} was asked for")
     start = _start(row.get("t"), frame, tile)
     opened, high, low, close = (_price(row, name) for name in "ohlc")
     if not low <= min(opened, close) <= max(opened, close) <= high:
@@ -124,8 +136,17 @@ def read(row: Any, symbol: str, frame: Timeframe, tile: Span) -> Bar:
     volume = _number(row, "v")
     if volume < 0:
         raise ValueError(f"its v is {volume}, below zero")
-    vwap = None if row.get("vw") is None else _price(row, "vw")
-    return Bar(symbol, frame.name, start, opened, high, low, close, volume, vwap)
+    if max(high, volume / 1e6) > HIGHEST:
+        raise ValueError(f"its h is {high:g} and its v {volume:g}, larger than any price or volume is")
+    return Bar(symbol, frame.name, start, opened, high, low, close, volume, _average(row))
+
+
+def _average(row: dict[str, Any]) -> float | None:
+    """Read the average price; None if there is none, or one that cannot be."""
+    try:
+        return None if row.get("vw") is None else _price(row, "vw")
+    except ValueError:
+        return None
 
 
 def _start(value: Any, frame: Timeframe, tile: Span) -> int:
@@ -135,8 +156,16 @@ def _start(value: Any, frame: Timeframe, tile: Span) -> int:
     if rest or start % frame.seconds:
         raise ValueError(f"its t is {value}, at which no bar of {frame.name} starts")
     if not tile.since <= start < tile.until:
-        raise ValueError(f"its t is {moment(start)}, outside of what was asked for")
+        raise ValueError(f"its t is {_told(start)}, outside of what was asked for")
     return start
+
+
+def _told(start: int) -> str:
+    """Write a time that anybody may have sent; one that no calendar has stays a number."""
+    try:
+        return moment(start)
+    except (ValueError, OverflowError, OSError):
+        return f"{start:.6g}" if abs(start) < 10**300 else "a number of more than 300 digits"
 
 
 def _price(row: dict[str, Any], name: str) -> float:
@@ -148,9 +177,16 @@ def _price(row: dict[str, Any], name: str) -> float:
 
 def _number(row: dict[str, Any], name: str) -> float:
     value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise ValueError(f"its {name} is {value!r:.40}, no number")
     return float(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that is too large for a float
+        return False
 
 
 def moment(at: float) -> str:
@@ -160,17 +196,35 @@ def moment(at: float) -> str:
 
 # ----- pips
 
-_PIPS = {"XAU": Decimal("0.01")}
-"""By the base: gold moves in cents."""
-_QUOTED = {"JPY": Decimal("0.01"), "HUF": Decimal("0.01")}
-"""By the quote: so many units go on one of the others that two digits are enough."""
+_CENT = Decimal("0.01")
 _USUAL = Decimal("0.0001")
+
+_METALS = ("XAU", "XAG", "XPT", "XPD")
+"""By the base: metals move in cents."""
+_COINS = (
+    "BTC", "ETH", "BCH", "BSV", "BNB", "LTC", "SOL", "XMR", "ZEC", "DASH", "ETC", "AAVE", "AVAX", "LINK",
+    "UNI", "MKR", "COMP", "YFI", "DOT", "ATOM",
+)  # fmt: skip
+"""By the base, if the quote is money: these coins move in cents. Coins that cost a few cents do not."""
+_SMALL = ("JPY", "HUF", "KRW", "INR", "THB")
+"""By the quote: so many units go on one of the others that two digits are enough."""
 
 
 def pip(symbol: str) -> Decimal:
-    """Say what one pip of a pair is."""
-    base, _, quote = symbol.partition("/")
-    return _PIPS.get(base) or _QUOTED.get(quote, _USUAL)
+    """Say what one pip of a pair is; the pair may be named as the service does, like "X:BTCUSD"."""
+    base, quote = _sides(symbol)
+    counts_cents = base in _METALS or quote in _SMALL or (base in _COINS and quote not in _COINS)
+    return _CENT if counts_cents else _USUAL
+
+
+def _sides(symbol: str) -> tuple[str, str]:
+    """Split a pair: at its slash, or before the last three letters of a ticker; USDT and USDC have four."""
+    name = symbol.rpartition(":")[2]
+    base, slash, quote = name.partition("/")
+    if slash:
+        return base, quote
+    cut = -4 if name.endswith(("USDT", "USDC")) and len(name) > 6 else -3
+    return name[:cut], name[cut:]
 
 
 def range_pips(bar: Bar) -> float:

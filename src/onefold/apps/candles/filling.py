@@ -6,9 +6,9 @@ It never claims, and never tries again by itself: what is not in is left to come
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onefold.apps.candles.bars import Checked, Origin, Timeframe, checked, moment, stored
@@ -19,14 +19,21 @@ from onefold.core.calendar import Calendar, expected
 from onefold.core.coverage import Span, TileState, judge
 from onefold.core.errors import Later, Rejected, Unreachable
 from onefold.core.ports import Claim
-from onefold.core.record import Record
+from onefold.core.record import Broken, Record
 from onefold.core.terms import Seconds
 from onefold.core.tiles import IN, Series, noted
 from onefold.sources.web import Refusing
 from onefold.worker.coverage import Noted, note
 from onefold.worker.settings import Live
 
-log = logging.getLogger("onefold.candles")
+SetsAside = Callable[[str, Sequence[Broken]], Awaitable[None]]
+"""Parks what the source of this name showed and what cannot be used."""
+
+REMEMBERED = 50_000
+"""Refused rows that are remembered in memory."""
+
+REASONS = 3
+REASON_LENGTH = 200
 
 NEVER = frozenset({400, 403, 404})
 """Answers that another asking does not change: not known, or beyond what the plan shows."""
@@ -69,10 +76,13 @@ class Verdict(NamedTuple):
     """Whether all went well, and yet it is not believed."""
 
 
-def stands(trouble: object, shown: int, confirmed: int, likely: float, closed: bool) -> Verdict:
+def stands(
+    trouble: object, shown: int, confirmed: int, likely: float, closed: bool, refused: Sequence[Broken] = ()
+) -> Verdict:
     """Say how a tile stands, from what the source showed and what the sink confirmed of it.
 
     Minutes without a quote have no bar: a count below the calendar's is normal, far fewer are not believed.
+    A row that was refused may have been a bar, so its tile is not in.
     """
     if trouble is not None:
         return Verdict("partial", str(trouble))
@@ -80,6 +90,9 @@ def stands(trouble: object, shown: int, confirmed: int, likely: float, closed: b
         return Verdict("partial", f"the sink confirms {confirmed} of {shown} bars")
     if not closed:
         return Verdict("provisional", "it is not over yet")
+    if refused:
+        number = f"{len(refused)} of {shown + len(refused)} rows were refused"
+        return Verdict("partial", f"{number}, the first because {refused[0].reason}", True)
     if shown < likely:
         return Verdict("partial", f"{shown} bars were shown, while the market was open for more", True)
     return Verdict(judge(confirmed, None, closed))
@@ -113,7 +126,13 @@ class Filling:
         self._live = live
         self._clock = clock
         self._noted: set[str] = set()
+        self._set_aside: SetsAside | None = None
+        self._refused: OrderedDict[int, None] = OrderedDict()
         self._progress = Progress([(one.series, one.since, one.until) for one in wanted], clock)
+
+    def attend(self, set_aside: SetsAside) -> None:
+        """Park and count refused rows by this function from now on."""
+        self._set_aside = set_aside
 
     async def fill(self, record: Record, claim: Claim) -> dict[str, Any]:
         """Fill the tile that a record names, under its claim; return what is known of it, or come later."""
@@ -122,17 +141,28 @@ class Filling:
         await self._note(one)
         settled = self._clock() - self._manner.settle
         shown = await self._api.rows(one.ticker, one.frame, tile)
-        read = checked(shown.rows, one.symbol, one.frame, tile)
+        read = checked(shown.rows, one.symbol, one.frame, tile, one.ticker)
+        await self._refuse(record.source, one, tile, read.invalid)
         confirmed, conflicts = await self._store(one, tile, read, claim.fence, settled)
         likely = expected(tile, one.frame.seconds, self._manner.calendar)
-        verdict = stands(
-            shown.trouble, len(read.bars), confirmed, likely * self._manner.least, tile.until <= settled
-        )
+        least, closed = likely * self._manner.least, tile.until <= settled
+        verdict = stands(shown.trouble, len(read.bars), confirmed, least, closed, read.invalid)
         known = {**noted(verdict.state, confirmed, likely), **_told(read, conflicts)}
         self._progress.tell(verdict.state, confirmed)
         if verdict.state in IN:
             return known
         raise self._later(one, tile, verdict, shown, known)
+
+    async def _refuse(self, source: str, one: Wanted, tile: Span, refused: Sequence[Broken]) -> None:
+        """Set refused rows aside, each once in a run: a tile that is not in is asked for again and again."""
+        new = [row for row in refused if hash((one.series, tile, row)) not in self._refused]
+        if not new or self._set_aside is None:
+            return
+        where = f"{one.series.name} from {moment(tile.since)}"
+        await self._set_aside(source, [Broken(row.raw, f"{where}: {row.reason}") for row in new])
+        self._refused.update((hash((one.series, tile, row)), None) for row in new)
+        while len(self._refused) > REMEMBERED:
+            self._refused.popitem(last=False)
 
     async def _store(
         self, one: Wanted, tile: Span, read: Checked, fence: int, settled: float
@@ -166,11 +196,10 @@ class Filling:
 
 
 def _told(read: Checked, conflicts: int) -> dict[str, Any]:
-    """Count what is out of the ordinary; what was left out is said where people look, and in the log."""
+    """Count what is out of the ordinary, and give the reasons of some refused rows: people see them."""
     counts = {"invalid": len(read.invalid), "repeated": read.repeated, "differing": read.differing}
-    counts["conflicts"] = conflicts
+    counts |= {"conflicts": conflicts, "unweighted": read.unweighted}
+    told: dict[str, Any] = {name: number for name, number in counts.items() if number}
     if read.invalid:
-        log.warning(
-            "%d rows are no bars and were left out; the first: %s", len(read.invalid), read.invalid[0]
-        )
-    return {name: number for name, number in counts.items() if number}
+        told["reasons"] = [f"{row.reason}: {row.raw[:REASON_LENGTH]}" for row in read.invalid[:REASONS]]
+    return told

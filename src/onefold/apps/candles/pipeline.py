@@ -116,6 +116,7 @@ class _Fills(Function):
 
     def __init__(self, filling: Filling, sink: BarSink) -> None:
         super().__init__(filling.fill, effect="idempotent")
+        self.attend = filling.attend
         self._sink = sink
 
     async def aclose(self) -> None:

@@ -4,14 +4,17 @@
     aws dynamodb scan --consistent-read --table-name TABLE | python -m onefold.apps.messages.moving -
 
 What was completed is done. What was started and not completed may have happened: it is parked in doubt; only
-where a repeat does no harm, and its time is over, it is free. Nothing that a ledger knows is overwritten, and
-nothing is written to the table. Stop what writes to the table before, or run this again afterwards.
+where a repeat does no harm, and its time is over, it is free. An item that cannot be read is parked in doubt,
+too; one that names no signal is refused and listed. Nothing that a ledger knows is overwritten, and nothing
+is written to the table. Stop what writes to the table before, or run this again afterwards.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
+import reprlib
 import sys
 import time
 from collections import Counter
@@ -26,12 +29,17 @@ from onefold.core.entry import BODY_LIMIT, Effect
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
+from onefold.core.wire import Unreadable, flaw, parse_next
 from onefold.worker.moving import Memory, dynamodb_items, moment, move
 
-WORDS = ("done", "in-doubt", "free", "known", "forgotten")
+log = logging.getLogger("onefold.messages")
+
+WORDS = ("done", "in-doubt", "free", "known", "forgotten", "refused")
 
 COMPLETED = ("completedAt", "result")
-"""Any of them says that a signal was completed, whatever is in it: an effect may return nothing."""
+"""Any of them says that a signal was completed, unless it is NULL, which says nothing."""
+
+REFUSALS_SHOWN = 20
 
 
 class Signal(NamedTuple):
@@ -59,11 +67,10 @@ class Terms(NamedTuple):
 
 def signal(item: Mapping[str, Any]) -> Signal:
     """Read an item, as DynamoDB writes it or as boto3 does, of any version of the table."""
-    fields = {name: _plain(value) for name, value in item.items()} if _is_typed(item) else dict(item)
-    name = _text(fields, "id")
-    processor = _text(fields, "processorId" if "processorId" in fields else "contextId")
+    name, processor = named(item)
+    fields = {field: _plain(value) for field, value in item.items()} if _is_typed(item) else dict(item)
     started = _moment(fields, "startedAt")
-    is_completed = any(field in fields for field in COMPLETED)
+    is_completed = any(fields.get(field) is not None for field in COMPLETED)
     completed = _moment(fields, "completedAt")
     if is_completed and completed is None:
         completed = started
@@ -73,17 +80,26 @@ def signal(item: Mapping[str, Any]) -> Signal:
     return Signal(name, processor, started, completed, expires, fields.get("result"))
 
 
+def named(item: Any) -> tuple[str, str]:
+    """Read which signal an item is about, and of which processor."""
+    if not isinstance(item, Mapping):
+        raise Misconfigured(f"an item is {reprlib.repr(item)}, no object: is it the right table?")
+    names = [field for field in ("id", "processorId", "contextId") if field in item]
+    fields = {field: _plain(item[field]) if _is_typed(item) else item[field] for field in names}
+    processor = "processorId" if "processorId" in fields else "contextId"
+    return _text(item, fields, "id"), _text(item, fields, processor)
+
+
 def _moment(fields: Mapping[str, Any], field: str) -> float | None:
     return moment(fields.get(field), f"{field} of the signal {fields['id']!r:.80}")
 
 
-def _text(fields: Mapping[str, Any], field: str) -> str:
+def _text(item: Mapping[str, Any], fields: Mapping[str, Any], field: str) -> str:
     value = fields.get(field)
-    if isinstance(value, str) and value:
+    if isinstance(value, str) and value and flaw(value) is None:
         return value
-    raise Misconfigured(
-        f"an item has no {field}, but {', '.join(sorted(fields))[:80]}: is it the right table?"
-    )
+    there = ", ".join(sorted(map(str, item)))[:80]
+    raise Misconfigured(f"an item has no {field}, but {there}: is it the right table?")
 
 
 def _is_typed(item: Mapping[str, Any]) -> bool:
@@ -92,20 +108,21 @@ def _is_typed(item: Mapping[str, Any]) -> bool:
 
 def _plain(typed: Any) -> Any:
     """Read a value as DynamoDB writes it: `{"S": "text"}`."""
-    if not isinstance(typed, Mapping) or len(typed) != 1:
-        raise Misconfigured(f"{typed!r:.60} is no value of DynamoDB")
-    [(kind, value)] = typed.items()
-    match kind:
-        case "NULL":
-            return None
-        case "N":
-            return Decimal(value)
-        case "M":
-            return {name: _plain(one) for name, one in value.items()}
-        case "L":
-            return [_plain(one) for one in value]
-        case _:
-            return value
+    try:
+        [(kind, value)] = typed.items()
+        match kind:
+            case "NULL":
+                return None
+            case "N":
+                return Decimal(value)
+            case "M":
+                return {name: _plain(one) for name, one in value.items()}
+            case "L":
+                return [_plain(one) for one in value]
+            case _:
+                return value
+    except (AttributeError, TypeError, ValueError, ArithmeticError, RecursionError):
+        raise Misconfigured(f"{reprlib.repr(typed)} is no value of DynamoDB") from None
 
 
 # ----- deciding
@@ -126,6 +143,18 @@ def memory(one: Signal, terms: Terms, now: float) -> Memory | None:
     return Memory(key, fate, terms.effect, one.started, source="mnemosyne", told=told)
 
 
+def unread(item: Mapping[str, Any], reason: str, effect: Effect) -> Memory:
+    """Say what a ledger should know of a signal whose item cannot be read: nobody knows whether it happened.
+
+    Left out, it would look new, and its message would be sent again.
+    """
+    name, processor = named(item)
+    key = Key("messages", processor, name)
+    return Memory(
+        key, "in-doubt", effect, source="mnemosyne", told=f"Mnemosyne's item cannot be read: {reason}"
+    )
+
+
 def attempt_ends(one: Signal, processing: Seconds) -> float:
     """Say when an attempt has had its time: what the table says, or so long after it began."""
     return one.expires if one.expires is not None else (one.started or 0.0) + processing
@@ -135,7 +164,7 @@ def _receipt(one: Signal) -> str | None:
     """Keep what the effect returned, if JSON can say it and an entry has room for it."""
     try:
         text = json.dumps(one.result, default=_number, allow_nan=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, ArithmeticError, RecursionError):
         return None
     return text if one.result is not None and len(text.encode()) <= BODY_LIMIT else None
 
@@ -160,16 +189,48 @@ def move_in(
 ) -> Counter[str]:
     """Move items of the table into a store; count what became of them.
 
-    *done*, *in-doubt* and *free* were written, *known* stood there already, *forgotten* is older than `keep`.
-    Everything is read and checked before the first write.
+    *done*, *in-doubt* and *free* were written, *known* was there already, *forgotten* is older than `keep`,
+    *refused* names no signal. Everything is read before the first write; a table without a single signal is
+    the wrong one, and nothing is written.
     """
     terms = Terms(effect, seconds(processing, "processing"), forever_or_seconds(keep, "keep"))
-    at = time.time() if now is None else now
-    found = [memory(signal(item), terms, at) for item in items]
+    found, refused = remembered(items, terms, time.time() if now is None else now)
+    if refused and not found:
+        raise refused[0]
+    _tell(refused)
     kept = [one for one in found if one]
     became = Counter[str](move(kept, store))
     became["forgotten"] = len(found) - len(kept)
+    became["refused"] = len(refused)
     return +became
+
+
+def remembered(
+    items: Iterable[Any], terms: Terms, now: float
+) -> tuple[list[Memory | None], list[Misconfigured]]:
+    """Say what a ledger should know of each item, and why others name no signal."""
+    found: list[Memory | None] = []
+    refused: list[Misconfigured] = []
+    for item in items:
+        try:
+            found.append(_remembered(item, terms, now))
+        except Misconfigured as error:
+            refused.append(error)
+    return found, refused
+
+
+def _remembered(item: Any, terms: Terms, now: float) -> Memory | None:
+    try:
+        return memory(signal(item), terms, now)
+    except Misconfigured as error:
+        return unread(item, str(error), terms.effect)
+
+
+def _tell(refused: Sequence[Misconfigured]) -> None:
+    for error in refused[:REFUSALS_SHOWN]:
+        log.warning("not moved: %s", error)
+    if len(refused) > REFUSALS_SHOWN:
+        log.warning("not moved: %d more items that name no signal", len(refused) - REFUSALS_SHOWN)
 
 
 def items(place: str, standard_input: TextIO = sys.stdin) -> Iterator[Mapping[str, Any]]:
@@ -188,15 +249,14 @@ def _read(file: str) -> str:
 
 def exported(text: str) -> Iterator[Mapping[str, Any]]:
     """Give the items of a scan (`{"Items": […]}`), or of an export, one to a line (`{"Item": {…}}`)."""
-    decoder, at = json.JSONDecoder(), 0
-    text = text.strip()
+    at, text = 0, text.strip()
     try:
         while at < len(text):
-            part, at = decoder.raw_decode(text, at)
+            part, at = parse_next(text, at)
             while text[at : at + 1].isspace():
                 at += 1
             yield from part["Items"] if "Items" in part else [part.get("Item", part)]
-    except (ValueError, TypeError, AttributeError) as error:
+    except (Unreadable, TypeError, AttributeError) as error:
         raise Misconfigured(f"that is no scan or export of a DynamoDB table: {error}") from None
 
 
@@ -225,7 +285,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     told = ", ".join(f"{became[word]} {word}" for word in WORDS if became[word])
     sys.stdout.write(f"{told or 'nothing to move'}\n")
-    return 0
+    return 1 if became["refused"] else 0
 
 
 if __name__ == "__main__":
