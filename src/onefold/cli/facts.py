@@ -25,6 +25,17 @@ def iso(at: float | None) -> str | None:
         return None
 
 
+def place(at: float | int | None, timed: bool) -> str:
+    """Write a place of a cursor so that it can be typed again: a time where the source orders by time."""
+    if at is None:
+        return "start"
+    try:
+        when = datetime.fromtimestamp(at, UTC) if timed else None
+    except (OverflowError, ValueError, OSError):
+        when = None
+    return str(at) if when is None else when.isoformat().replace("+00:00", "Z")
+
+
 def key_json(key: Key) -> dict[str, Any]:
     """Name a key for programs."""
     return {"scope": key.scope, "label": key.label, "id": key.id.hex()}

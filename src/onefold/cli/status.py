@@ -154,7 +154,8 @@ def _where(store: Opened) -> str:
 
 
 def _code(account: Account) -> Code:
-    return Code.PERSON if account.total("parked") else Code.FINE
+    wrong = account.total("parked") or any(one.failing or one.gaps for one in account.pipelines)
+    return Code.PERSON if wrong else Code.FINE
 
 
 # ----- the command
@@ -170,8 +171,9 @@ def status(done_too: bool, watch: bool, every: float) -> int:
     """Count what is open, and say what needs a person.
 
     Open entries per scope, and how pipelines do: whether their sources are read, how far behind they
-    are, and what could not be read. A silent entry is held past its lease. Exits with 3 if something
-    is parked.
+    are, and what could not be read. A silent entry is held past its lease. The counts of pipelines are
+    those that workers reported; --all counts the ledger itself. Exits with 3 if something is parked, if
+    a source is failing or its workers are dead, or if a stretch could not be read.
 
     \b
     Example:
@@ -194,7 +196,7 @@ def _print(account: Account, store: Opened) -> None:
     if account.scopes:
         data("", *table(HEAD, rows(account), right=range(1, 6)))
     if account.pipelines:
-        data("", *table(pipelines.HEAD, pipelines.rows(account.pipelines), right=range(2, 7)))
+        data("", *pipelines.drawn(account.pipelines))
     if told := notes(account):
         say("", *told)
 
