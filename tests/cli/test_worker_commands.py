@@ -177,6 +177,47 @@ def test_a_time_with_a_zone_is_a_place(shop: Path, cli: Cli):
     assert cli.lines("cursors")[0]["at"] == 5
 
 
+AT = 1_767_225_600
+TIMED_GAP = {**GAP, "since": AT - 90.5, "until": AT - 60}
+
+
+@pytest.fixture
+def timed(shop: Path) -> Path:
+    """The shop, with a source that orders by time and a stretch that it could not show."""
+    in_store(save(cursor_key("prices", "feed"), "t", lambda stands: {**stands, "at": AT, "timed": True}))
+    in_store(save(named("gaps", "prices", "feed", str(AT - 60)), "t", lambda stands: TIMED_GAP))
+    return shop
+
+
+def test_the_cursor_of_a_source_that_orders_by_time_is_shown_as_a_time(timed: Path, cli: Cli):
+    shown = cli("cursors")
+
+    assert re.search(r"^prices +feed +2026-01-01T00:00:00Z ", shown.stdout, re.M)
+    assert "gap, 2025-12-31T23:58:29.500000Z to 2025-12-31T23:59:00Z could not be read" in shown.stderr
+    assert str(AT) not in shown.output
+    [told] = cli.lines("cursors")
+    assert (told["at"], told["time"]) == (AT, "2026-01-01T00:00:00.000Z")
+    ahead = cli("cursors", "set", "prices", "feed", "2026-01-02T00:00:00Z", "-y")
+    assert "stands at 2026-01-01T00:00:00Z, and 2026-01-02T00:00:00Z lies ahead" in ahead.stderr
+
+
+@pytest.mark.parametrize("until", ["2025-12-31T23:59:00Z", str(AT - 60)])
+def test_a_gap_is_closed_by_the_time_that_is_shown_or_by_its_number(timed: Path, cli: Cli, until: str):
+    closed = cli("cursors", "close", "prices", "feed", until, "--reason", "replayed", "-y")
+
+    assert closed.exit_code == Code.FINE, closed.stderr
+    assert cli.lines("cursors")[0]["gaps"] == []
+
+
+def test_a_worker_writes_whether_a_cursor_is_a_time(here: Path, cli: Cli):
+    open_shop(here, {"id": "r1", "at": AT})
+    with (here / "prices.py").open("a") as file:
+        file.write('timed = made("prices", Reads(lambda cursor: shown(), finite=True, timed=True), act)\n')
+    run_once("prices:timed")
+
+    assert re.search(r"^prices +feed +2026-01-01T00:00:00Z ", cli("cursors").stdout, re.M)
+
+
 # ----- sources
 
 
@@ -368,9 +409,26 @@ def test_why_tells_the_record_that_is_kept_and_what_went_wrong(shop: Path, cli: 
     told = cli.json("why", "prices", "f9")
     text = cli("why", "prices", "f9").stdout
 
-    assert (told["record"]["id"], told["error"]) == ("f9", "Refused: the market is closed")
+    assert told["record"]["id"] == "f9"
+    assert told["error"] == {"type": "Refused", "message": "the market is closed"}
+    [listed] = [row for row in cli.lines("list", "--free") if row["label"] == "f9"]
+    assert (listed["record"], listed["error"]) == (told["record"], told["error"])
     assert "record      f9" in text
     assert "last error  Refused: the market is closed" in text
+
+
+def test_what_a_person_resolved_still_tells_its_record_and_its_error(shop: Path, cli: Cli):
+    before = cli.json("why", "prices", "d8")
+    cli("resolve", "prices/d8", "--happened", "--receipt", '"x"', "--reason", "the bank shows it", "-y")
+    told, text = cli.json("why", "prices", "d8"), cli("why", "prices", "d8").stdout
+
+    assert told["entry"]["state"] == "done"
+    assert (told["record"], told["error"]) == (before["record"], before["error"])
+    assert before["error"]["type"] == "TimeoutError"
+    assert re.search(r"^  record +d8$", text, re.M)
+    assert re.search(r"^  last error +TimeoutError: no answer", text, re.M)
+    assert 'receipt     "x"' in text
+    assert "ann  resolve: it happened, was in-doubt, because the bank shows it" in text
 
 
 # ----- settings

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from onefold.cli.codes import Code
-from onefold.cli.facts import iso, place
+from onefold.cli.facts import error_json, iso, place
 from onefold.cli.frame import Command, Group, asked
 from onefold.cli.opened import Opened, opened
 from onefold.cli.problems import Facts, Problem
@@ -69,7 +69,8 @@ def _as_of(now: float, one: dict[str, Any], source: dict[str, Any] | None) -> di
 
 def _json(one: dict[str, Any], missing: list[dict[str, Any]]) -> dict[str, Any]:
     own = [gap for gap in missing if _name(gap) == _name(one)]
-    told = {name: one.get(name) for name in ("pipeline", "source", "at", "lag", "status", "error", "owner")}
+    told = {name: one.get(name) for name in ("pipeline", "source", "at", "lag", "status", "owner")}
+    told["error"] = error_json(one.get("error"))
     told["time"] = iso(one.get("at")) if one.get("timed") else None
     return {**told, "ran": iso(one.get("ran")), "generation": position(one)[1], "gaps": own}
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from onefold.cli.codes import Code
-from onefold.cli.facts import iso
+from onefold.cli.facts import error_json, iso
 from onefold.cli.frame import Command, asked
 from onefold.cli.opened import opened
 from onefold.cli.talk import data, emit, say
@@ -141,7 +141,8 @@ def _json(one: dict[str, Any], now: float) -> dict[str, Any]:
 
 
 def _worker_json(worker: dict[str, Any], now: float) -> dict[str, Any]:
-    told = {name: worker.get(name) for name in ("status", "lag", "under_way", "error")}
+    told = {name: worker.get(name) for name in ("status", "lag", "under_way")}
+    told["error"] = error_json(worker.get("error"))
     told |= {"status": "dead"} if is_dead(worker, now) else {}
     return {**told, "at": iso(worker.get("at")), "connected": iso(worker.get("connected"))}
 

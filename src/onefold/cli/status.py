@@ -16,6 +16,7 @@ from onefold.cli import pipelines
 from onefold.cli.codes import Code
 from onefold.cli.facts import iso, key_json, silent
 from onefold.cli.frame import Asked, Command, asked
+from onefold.cli.keys import spelled_out
 from onefold.cli.opened import Opened, opened
 from onefold.cli.talk import data, emit, say
 from onefold.cli.text import counted, table
@@ -79,7 +80,10 @@ def read_account(store: Opened, done_too: bool, scope: str | None = None) -> Acc
 
 def as_json(account: Account, store: Opened) -> dict[str, Any]:
     """Give the account for programs."""
-    oldest = account.oldest and {**key_json(account.oldest[0]), "since": iso(account.oldest[1].written)}
+    oldest = account.oldest and {
+        **key_json(spelled_out(*account.oldest)),
+        "since": iso(account.oldest[1].written),
+    }
     return {
         "store": store.safe_url,
         "origin": store.origin,
