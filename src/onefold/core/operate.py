@@ -64,7 +64,7 @@ def _upon(shown: Entry | None, decision: Decision) -> Decision:
 
 async def _operate(key: Key, token: str, act: dict[str, Any], decision: Decision) -> Answer:
     [seen] = await get([key])
-    if decision(seen.entry) is None:
+    if seen.entry is None or decision(seen.entry) is None:
         return Answer("lost", seen.entry)
     await note(key, {**act, **_found(seen.entry)}, token)
     return await decide(key, token, decision)
@@ -74,9 +74,7 @@ def _because(reason: str) -> dict[str, Any]:
     return {"reason": stated(reason)} if reason else {}
 
 
-def _found(entry: Entry | None) -> dict[str, Any]:
+def _found(entry: Entry) -> dict[str, Any]:
     """Say what the act was done upon, with the record and the error that a receipt would overwrite."""
-    if entry is None:
-        return {}
     text = found(entry)
     return {"version": entry.version, "was": entry.why or entry.state, **({"found": text} if text else {})}
