@@ -27,6 +27,7 @@ import time
 import anyio
 
 from onefold import Pipeline, Record, Refused, Terms
+from onefold.core.errors import Rejected
 from onefold.core.record import Page
 from onefold.sinks.function import Function
 from onefold.sources.function import Function as Reads
@@ -43,6 +44,8 @@ def act(record):
         raise TimeoutError("no answer from https://ann:hunter2@bank.example")
     if trouble == "refused":
         raise Refused("the market is closed")
+    if trouble == "rejected":
+        raise Rejected("there is no such market")
     with open("outside.txt", "a") as file:
         file.write(record.id + "\\n")
     return record.id

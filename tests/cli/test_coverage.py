@@ -59,7 +59,54 @@ def test_a_series_is_drawn_with_one_sign_per_tile_where_there_is_room(day: Path,
     assert result.exit_code == Code.FINE
     assert "████·█████▒░░░░░░░░░░░░░  41.7% in, 570 of 1,440 rows" in result.stdout
     assert "1970-01-01 10:00:00Z to 1970-01-01 11:00:00Z  partial, 1 tile" in result.stdout
-    assert cli("coverage", "GBPUSD").stdout == ""
+    assert cli("coverage", "bars/EURUSD").stdout == result.stdout
+
+
+def test_a_series_that_nobody_filled_fails_and_the_known_ones_are_named(day: Path, cli: Cli):
+    result, told = cli("coverage", "GBPUSD"), cli("coverage", "GBPUSD", "--json")
+
+    assert (result.exit_code, told.exit_code) == (Code.FAILED, Code.FAILED)
+    assert "there is no series 'GBPUSD'" in result.stderr
+    assert "these are known: bars/EURUSD" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "stored", "rows", "expected"),
+    [
+        (0, 28, 672, 672, 672),
+        (10, 13, 672, 72, 72),
+        (0, 3, 672, 72, 72),
+        (25, 28, 672, 72, 72),
+        (10, 13, 30, 30, 72),
+    ],
+)
+def test_rows_and_their_expected_number_are_clipped_to_what_is_wanted(
+    here: Path, cli: Cli, since: int, until: int, stored: int, rows: int, expected: int
+):
+    series = Series("bars", "EURUSD", 28 * DAY)
+    book = Ledger("sqlite:///onefold.db")
+    book.claim(series.key(0), effect="idempotent").settle(noted("complete", stored))
+    book.close()
+    store = SqliteStore("onefold.db")
+    run(note(Noted(series, since * DAY, until * DAY, 3600)), Ports(store))
+    store.close()
+
+    [told] = cli.lines("coverage")
+
+    assert (told["rows"], told["expected"]) == (rows, expected)
+    assert f"100.0% in, {rows:,} of {expected:,} rows" in cli("coverage").stdout
+
+
+def test_a_gap_does_not_reach_beyond_what_is_wanted(here: Path, cli: Cli):
+    store = SqliteStore("onefold.db")
+    run(note(Noted(SERIES, 1800, 9000, 60)), Ports(store))
+    store.close()
+
+    [told] = cli.lines("coverage")
+
+    assert told["gaps"] == [
+        {"since": "1970-01-01T00:30:00.000Z", "until": "1970-01-01T02:30:00.000Z", "state": "missing"}
+    ]
 
 
 def test_refused_rows_are_counted_with_their_reasons_also_where_an_earlier_version_took_the_tile_as_in(

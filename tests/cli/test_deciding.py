@@ -325,3 +325,80 @@ def test_purging_removes_what_need_not_be_remembered(cli: Cli, book: Ledger):
 def test_the_clock_of_the_stage_stands_in_the_past():
     # Otherwise nothing above would be old, silent or due.
     assert datetime.now(UTC) - AT > timedelta(days=2)
+
+
+# ----- whole scopes
+
+
+def test_a_scope_is_resolved_after_what_is_parked_was_shown(cli: Cli, book: Ledger):
+    for number in range(25):
+        in_doubt(book, Key("charges", number))
+    failed(book, Key("charges", "f"))
+    in_doubt(book, Key("mails", 1))
+
+    asked = cli("resolve", "--scope", "charges", "--happened")
+    assert asked.exit_code == Code.USAGE
+    assert "nobody can be asked" in asked.stderr
+    assert "26 entries of charges would be resolved (1 failed, 25 in-doubt):" in asked.stderr
+    assert "and 6 more; see `onefold list --parked --scope charges`" in asked.stderr
+    assert len(cli.lines("list", "--parked", "--scope", "charges")) == 26
+
+    told = cli("resolve", "--scope", "charges", "--happened", "--why", "in-doubt", "--reason", "seen", "-y")
+
+    assert (told.exit_code, told.stdout) == (Code.FINE, "25 entries of charges resolved\n")
+    assert told.stderr.count("  Effect\n") == 20
+    assert [row["label"] for row in cli.lines("list", "--parked")] == ["f", "1"]
+    [act] = cli.json("why", "charges", "3")["acts"]
+    assert (act["act"], act["happened"], act["reason"]) == ("resolve", True, "seen")
+
+
+def test_a_scope_is_freed_to_run_again(cli: Cli, book: Ledger):
+    one_of_each(book)
+
+    told = cli.json("resolve", "--scope", "charges", "--did-not-happen", "-y")
+
+    assert told == {"scope": "charges", "resolved": 4, "left": {}}
+    assert book.call(KEY, lambda: "ran again").state == "ran"
+    assert cli.json("resolve", "--scope", "charges", "--did-not-happen", "-y")["resolved"] == 0
+
+
+def test_a_person_who_says_no_to_a_scope_changes_nothing(book: Ledger):
+    in_doubt(book, KEY)
+    terminal = Terminal("resolve", "--scope", "charges", "--happened")
+    terminal.wait_for("Write of 1 entry that it happened, never run it?")
+    terminal.type("n\n")
+
+    assert terminal.end() == Code.FAILED
+    assert "charges/A-17  Effect" in terminal.shown
+    assert [entry.state for _, entry in book.entries("charges")] == ["parked"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["charges", "A-17", "--scope", "charges", "--happened"],
+        ["--happened"],
+        ["--scope", "charges", "--happened", "--receipt", "1"],
+        ["charges", "A-17", "--happened", "--why", "failed"],
+        ["--scope", "charges", "--happened", "--why", "bored"],
+    ],
+)
+def test_a_decision_about_a_scope_that_contradicts_itself_is_refused(
+    cli: Cli, book: Ledger, words: list[str]
+):
+    in_doubt(book, KEY)
+
+    assert cli("resolve", *words, "-y").exit_code == Code.USAGE
+    assert cli.json("why", "charges/A-17")["entry"]["state"] == "parked"
+
+
+def test_a_label_names_a_key_to_resolve_and_to_retry(cli: Cli, book: Ledger):
+    in_doubt(book, KEY)
+    failed(book, Key("charges", "a/b", 2))
+
+    assert cli("resolve", "charges/A-17", "--did-not-happen", "-y").exit_code == Code.FINE
+    retried = cli("retry", str(Key("charges", "a/b", 2)), "--reason", "the bank is back", "-y")
+
+    assert retried.exit_code == Code.FINE, retried.stderr
+    [act] = cli.json("why", "charges", "a/b", "2")["acts"]
+    assert (act["act"], act["reason"]) == ("retry", "the bank is back")

@@ -17,6 +17,7 @@ from onefold.cli.problems import Problem, from_library, from_surprise
 from onefold.core import audit
 from onefold.core.entry import UNKNOWN, Change, Reply
 from onefold.core.errors import Busy, Locked, LostClaim, Misconfigured, Unreachable, Unsettled
+from onefold.core.operate import look
 from onefold.drive import Ports, run
 from onefold.stores.sqlite import SqliteStore
 from onefold.testing.clock import FakeClock
@@ -269,7 +270,7 @@ def test_a_note_that_is_not_confirmed_stops_the_act(book: Ledger):
     place = Opened("sqlite:///onefold.db", "the default", Ports(Silent("onefold.db"), FakeClock()))
 
     with pytest.raises(Problem) as problem:
-        retry_key(place, KEY, "ann", Asked(yes=True))
+        retry_key(place, KEY, place.run(look([KEY]))[0], "ann", "", Asked(yes=True))
 
     assert problem.value.code == Code.UNREACHABLE
     assert "nothing was decided" in problem.value.facts.reason
@@ -281,7 +282,7 @@ def test_a_decision_that_is_not_confirmed_is_not_called_written(book: Ledger):
     place = Opened("sqlite:///onefold.db", "the default", Ports(Amnesic("onefold.db"), FakeClock()))
 
     with pytest.raises(Problem) as problem:
-        retry_key(place, KEY, "ann", Asked(yes=True))
+        retry_key(place, KEY, place.run(look([KEY]))[0], "ann", "", Asked(yes=True))
 
     assert problem.value.code == Code.UNREACHABLE
     assert "not known" in problem.value.facts.effect

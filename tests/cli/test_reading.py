@@ -1,12 +1,15 @@
 """`status`, `list` and `why`: what they say, for people and for programs, and with which exit code."""
 
 import shlex
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onefold import Key, Ledger, __version__
+from onefold import Key, Ledger, Terms, __version__
 from onefold.cli.codes import Code
+from onefold.cli.facts import error_json
+from onefold.core.errors import Rejected
 from tests.cli.stage import (
     AT,
     Cli,
@@ -145,6 +148,106 @@ def test_list_says_so_if_there_is_nothing(cli: Cli, book: Ledger):
     assert cli("list", "--json").output == ""
 
 
+LABELS = [("A-17",), ("a", "b"), ("a/b", "c\\d"), ("two words", "it's"), ("a\nb", "\u200b"), ("x" * 300, "b")]
+
+
+@pytest.mark.parametrize("make", [in_doubt, done])
+@pytest.mark.parametrize("parts", LABELS)
+def test_the_label_that_a_list_prints_leads_to_its_key(
+    cli: Cli, book: Ledger, parts: tuple[str, ...], make: Callable[[Ledger, Key], None]
+):
+    key = Key("charges", *parts)
+    make(book, key)
+    make(book, Key("charges", "another"))
+    rows = cli("list", "--done" if make is done else "--parked").stdout.splitlines()
+    [label] = [row[row.index("charges/") :] for row in rows[1:] if "another" not in row]
+
+    assert label == str(key)
+    assert cli.json("why", label)["id"] == key.id.hex()
+    assert cli.json("why", "charges", label.removeprefix("charges/"))["id"] == key.id.hex()
+
+
+def test_a_label_is_taken_for_what_was_typed_before_it_is_taken_for_parts(cli: Cli, book: Ledger):
+    in_doubt(book, Key("charges", "a/b"))
+    in_doubt(book, Key("charges", "a", "b"))
+
+    assert cli.json("why", "charges", "a/b")["parts"] == ["a/b"]
+    assert cli.json("why", "charges/a/b")["parts"] == ["a", "b"]
+    assert cli.json("why", "charges", "a\\/b")["parts"] == ["a/b"]
+
+
+def test_a_label_of_several_keys_is_refused_with_their_ids(cli: Cli, book: Ledger):
+    keys = [Key("charges", "a", "b"), Key("charges/a", "b")]
+    for key in keys:
+        in_doubt(book, key)
+    for end in ("1", "2"):
+        in_doubt(book, Key("charges", "x" * 300 + end))
+
+    result, cut = cli("why", "charges/a/b"), cli("why", "charges/" + "x" * 199 + "…")
+
+    assert result.exit_code == cut.exit_code == Code.USAGE
+    assert all(f"{key.scope} --id {key.id.hex()}" in result.stderr for key in keys)
+    assert "is the label of several keys" in cut.stderr
+
+
+@pytest.mark.parametrize("text", ["charges/none", "charges/none…"])
+def test_a_label_that_nothing_has_was_never_claimed(cli: Cli, book: Ledger, text: str):
+    in_doubt(book, Key("charges", "some"))
+
+    result = cli("why", text)
+
+    assert (result.exit_code, result.stdout) == (
+        Code.FAILED,
+        f"{text} was never claimed, as far as this ledger remembers.\n",
+    )
+
+
+@pytest.mark.parametrize("words", [["charges"], ["charges/"], ["/"], ["charges", ""]])
+def test_what_names_no_key_is_an_error_of_the_command_line(cli: Cli, book: Ledger, words: list[str]):
+    assert cli("why", *words).exit_code == Code.USAGE
+
+
+def test_list_shows_what_is_done_if_asked(cli: Cli, book: Ledger):
+    one_of_each(book)
+
+    assert [row["label"] for row in cli.lines("list", "--done")] == ["A-23"]
+    assert len(cli.lines("list", "--done", "--parked")) == 5
+    assert "charges/A-23" in cli("list", "--done").stdout
+    assert cli("list", "--done", "--scope", "none").stderr == "Nothing is done.\n"
+
+
+def test_programs_get_the_parts_of_a_key_and_errors_as_objects(cli: Cli, book: Ledger):
+    in_doubt(book, Key("charges", "a/b", 7))
+    in_doubt(book, Key("charges", "x" * 300))
+
+    rows = cli.lines("list")
+    [whole] = [row for row in rows if row["parts"]]
+    told = cli.json("why", "charges", "a/b", "7")
+
+    assert whole["parts"] == told["parts"] == ["a/b", "7"]
+    assert [row["parts"] for row in rows if row is not whole] == [None]  # its label was cut
+    assert whole["error"] == told["error"] == {"type": "Effect", "message": ""}
+    assert whole["record"] is told["record"] is None
+
+
+def test_an_error_without_a_type_is_a_message():
+    assert error_json("it has no key: none") == {"type": None, "message": "it has no key: none"}
+    assert error_json("Refused: no\nmarket: closed") == {"type": "Refused", "message": "no\nmarket: closed"}
+    assert error_json(None) is None
+
+
+def test_a_rejected_key_is_not_said_to_have_used_up_its_attempts(cli: Cli, book: Ledger):
+    def charge() -> None:
+        raise Rejected("the card is expired")
+
+    with pytest.raises(Rejected):
+        book.call(Key("charges", 1), charge, terms=Terms(attempts=5))
+
+    said = cli("why", "charges", "1").stdout
+    assert "it did not happen, and no worker tries it again by itself; it was tried 1 time." in said
+    assert "last error  Rejected: the card is expired" in said
+
+
 @pytest.mark.parametrize("parts", [("A-17",), ("a/b", "c\\d"), ("-5",), ("two words", "it's")])
 def test_what_a_list_gives_as_command_leads_to_the_key(cli: Cli, book: Ledger, parts: tuple[str, ...]):
     key = Key("charges", *parts)
@@ -209,8 +312,9 @@ def test_why_tells_the_type_and_the_message_of_what_a_protected_function_raised(
 
     told, text = cli.json("why", "charges", "A-17"), cli("why", "charges", "A-17").stdout
 
-    assert told["error"].startswith("ConnectionError: no answer from https://***@bank.example/pay")
-    assert len(told["error"]) == 500
+    assert told["error"]["type"] == "ConnectionError"
+    assert told["error"]["message"].startswith("no answer from https://***@bank.example/pay")
+    assert len(told["error"]["type"] + ": " + told["error"]["message"]) == 500
     assert "last error  ConnectionError: no answer from https://***@bank.example/pay \\x1b[2J!!!" in text
     assert "hunter2" not in text + str(told)
     assert "carries" not in text

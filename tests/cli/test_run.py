@@ -81,8 +81,32 @@ def test_an_effect_in_doubt_needs_a_person_and_its_error_holds_no_secret(shop: P
     told = cli.json("why", "prices", "bad")
 
     assert result.returncode == Code.PERSON
-    assert told["error"] == "TimeoutError: no answer from https://***@bank.example"
+    assert told["error"] == {"type": "TimeoutError", "message": "no answer from https://***@bank.example"}
     assert "hunter2" not in result.stderr + json.dumps(told)
+
+
+@pytest.mark.parametrize("name", ["prices", "prices:live"])
+def test_work_that_waits_after_a_run_is_stated_in_the_last_line_with_its_time(shop: Path, name: str):
+    feed(shop, {"id": "later", "at": 11, "trouble": "refused"})
+
+    result = run_once(name)
+
+    assert result.returncode == Code.FINE
+    last = result.stdout.splitlines()[-1]
+    assert re.fullmatch(r"prices: 1 entry waits for another attempt, from 20[-: \d]+Z on; .*again then", last)
+
+
+def test_work_that_is_parked_gives_a_run_the_exit_code_3_until_a_person_resolves_it(shop: Path, cli: Cli):
+    feed(shop, {"id": "never", "at": 11, "trouble": "rejected"})
+
+    codes = [run_once("prices").returncode for _ in range(2)]
+    told = json.loads(run_once("prices", "--json").stdout)
+    assert codes == [Code.PERSON] * 2
+    assert (told["code"], told["left"]) == (3, {"prices": {"parked": 1, "waiting": 0, "next": None}})
+    assert "prices: 1 entry parked, needs a person; see `onefold list --parked" in run_once("prices").stdout
+
+    cli("resolve", "prices/never", "--happened", "-y")
+    assert run_once("prices").returncode == Code.FINE
 
 
 def test_a_source_that_cannot_be_read_fails_a_run_that_reads_once(shop: Path):

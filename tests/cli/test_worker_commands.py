@@ -13,14 +13,16 @@ import pytest
 
 from onefold.cli.codes import Code
 from onefold.cli.pipelines import notes, pipelines, rows
-from onefold.cli.sources import lateness, status_of, within
+from onefold.cli.sources import lateness, within
 from onefold.core.audit import acts
 from onefold.core.documents import named, save
 from onefold.core.endpoints import Endpoint, text_of
 from onefold.drive import Ports, run
 from onefold.stores.sqlite import SqliteStore
+from onefold.worker.liveness import status_of
 from onefold.worker.progress import cursor_key
-from tests.cli.shop import feed, open_shop, outside, run_once
+from onefold.worker.report import source_key
+from tests.cli.shop import Working, feed, open_shop, outside, run_once
 from tests.cli.stage import Cli, Terminal, command, process
 
 pytestmark = pytest.mark.store("sqlite")
@@ -175,6 +177,47 @@ def test_a_time_with_a_zone_is_a_place(shop: Path, cli: Cli):
     assert cli.lines("cursors")[0]["at"] == 5
 
 
+AT = 1_767_225_600
+TIMED_GAP = {**GAP, "since": AT - 90.5, "until": AT - 60}
+
+
+@pytest.fixture
+def timed(shop: Path) -> Path:
+    """The shop, with a source that orders by time and a stretch that it could not show."""
+    in_store(save(cursor_key("prices", "feed"), "t", lambda stands: {**stands, "at": AT, "timed": True}))
+    in_store(save(named("gaps", "prices", "feed", str(AT - 60)), "t", lambda stands: TIMED_GAP))
+    return shop
+
+
+def test_the_cursor_of_a_source_that_orders_by_time_is_shown_as_a_time(timed: Path, cli: Cli):
+    shown = cli("cursors")
+
+    assert re.search(r"^prices +feed +2026-01-01T00:00:00Z ", shown.stdout, re.M)
+    assert "gap, 2025-12-31T23:58:29.500000Z to 2025-12-31T23:59:00Z could not be read" in shown.stderr
+    assert str(AT) not in shown.output
+    [told] = cli.lines("cursors")
+    assert (told["at"], told["time"]) == (AT, "2026-01-01T00:00:00.000Z")
+    ahead = cli("cursors", "set", "prices", "feed", "2026-01-02T00:00:00Z", "-y")
+    assert "stands at 2026-01-01T00:00:00Z, and 2026-01-02T00:00:00Z lies ahead" in ahead.stderr
+
+
+@pytest.mark.parametrize("until", ["2025-12-31T23:59:00Z", str(AT - 60)])
+def test_a_gap_is_closed_by_the_time_that_is_shown_or_by_its_number(timed: Path, cli: Cli, until: str):
+    closed = cli("cursors", "close", "prices", "feed", until, "--reason", "replayed", "-y")
+
+    assert closed.exit_code == Code.FINE, closed.stderr
+    assert cli.lines("cursors")[0]["gaps"] == []
+
+
+def test_a_worker_writes_whether_a_cursor_is_a_time(here: Path, cli: Cli):
+    open_shop(here, {"id": "r1", "at": AT})
+    with (here / "prices.py").open("a") as file:
+        file.write('timed = made("prices", Reads(lambda cursor: shown(), finite=True, timed=True), act)\n')
+    run_once("prices:timed")
+
+    assert re.search(r"^prices +feed +2026-01-01T00:00:00Z ", cli("cursors").stdout, re.M)
+
+
 # ----- sources
 
 
@@ -219,7 +262,7 @@ def worker(at: float, status: str = "running", **more: Any) -> dict[str, Any]:
         ({"a": worker(99), "b": worker(98)}, "running x2"),
         ({"a": worker(99), "b": worker(98, "failing")}, "failing"),
         ({"a": worker(99, "ended")}, "ended"),
-        ({"a": worker(10)}, "silent"),
+        ({"a": worker(10)}, "dead"),
         ({"a": worker(10, "ended")}, "ended"),
         ({}, "ended"),
     ],
@@ -234,6 +277,94 @@ def test_lateness_is_a_distribution():
     assert classes == {0.1: 60, 5.0: 30, float("inf"): 10}
     assert [within(classes, share) for share in (0.5, 0.9, 0.95)] == [0.1, 5.0, float("inf")]
     assert within({}, 0.5) is None
+
+
+# ----- dead workers
+
+
+def let_time_pass(seconds: float) -> None:
+    """Make all that workers reported about prices/feed older."""
+
+    def older(stands: Any) -> Any:
+        workers = {
+            name: {**one, "at": one["at"] - seconds, "since": one.get("since", one["at"]) - seconds}
+            for name, one in stands["workers"].items()
+        }
+        return {**stands, "workers": workers}
+
+    in_store(save(source_key("prices", "feed"), "t", older))
+
+
+LOOKS = ("status", "sources", "cursors", "doctor")
+
+
+@pytest.fixture
+def killed(here: Path, cli: Cli) -> Path:
+    """A folder whose only worker read everything, reported it, and was killed an hour ago."""
+    open_shop(here)
+    working = Working(here, "prices:polls")
+    try:
+        working.until(lambda: [one["at"] for one in cli.lines("cursors")] == [2])
+        working.until(lambda: any(one["counts"].get("done") == 2 for one in cli.lines("sources")))
+        assert [cli(look).exit_code for look in LOOKS] == [Code.FINE] * 4
+        assert cli.json("status")["pipelines"]["prices"]["sources"] == ["running"]
+    finally:
+        working.kill()
+    let_time_pass(3600)
+    return here
+
+
+def test_a_source_whose_every_worker_is_dead_needs_a_person_in_every_look(killed: Path, cli: Cli):
+    told = cli.json("status")["pipelines"]["prices"]
+
+    assert [cli(look).exit_code for look in LOOKS] == [Code.PERSON] * 4
+    assert [cli("--json", look).exit_code for look in LOOKS] == [Code.PERSON] * 4
+    assert told["sources"] == ["dead"]
+    assert told["lag"] >= 3600
+    assert "1 source failing or dead" in cli("status").stderr
+    assert re.search(r"^prices +dead +1 h", cli("status").stdout, re.M)
+    assert re.search(r"is dead: it reported last 1 h.* ago", cli("sources").stderr)
+    assert [one["status"] for one in cli.lines("sources")[0]["workers"].values()] == ["dead"]
+    assert cli.lines("cursors")[0]["status"] == "dead"
+    assert cli.lines("cursors")[0]["lag"] >= 3600
+    assert re.search(r"^look +sources +1 of 1 source failing", cli("doctor").stdout, re.M)
+
+
+def test_a_dead_worker_disappears_when_a_later_run_has_read_its_source(killed: Path, cli: Cli):
+    assert run_once("prices:polls").returncode == Code.FINE
+
+    [source] = cli.lines("sources")
+    assert [one["status"] for one in source["workers"].values()] == ["ended"]
+    assert [cli(look).exit_code for look in LOOKS] == [Code.FINE] * 4
+
+
+def test_a_source_that_was_never_read_is_not_said_to_be_up_to_date(here: Path, cli: Cli):
+    open_shop(here)
+    (here / "feed.jsonl").unlink()
+    assert run_once("prices:polls").returncode == Code.FAILED
+
+    assert cli.json("status")["pipelines"]["prices"]["lag"] is None
+    assert re.search(r"^prices +failed +- ", cli("status").stdout, re.M)
+    assert re.search(r"^prices +feed +start +- +failed", cli("cursors").stdout, re.M)
+    assert [cli(look).exit_code for look in LOOKS] == [Code.PERSON] * 4
+
+
+def test_counts_that_workers_reported_are_labelled_as_such(shop: Path, cli: Cli):
+    label = "Counts as reported by workers; what a killed worker had not reported yet is missing:"
+
+    assert label in cli("status").stdout
+    assert label in cli("sources").stdout
+    assert cli.json("status")["pipelines"]["prices"]["counted_by"] == "workers"
+    assert cli.lines("sources")[0]["counted_by"] == "workers"
+    assert cli.json("status", "--all")["scopes"]["prices"]["done"] == 8
+
+
+def test_a_stretch_that_could_not_be_read_needs_a_person(here: Path, cli: Cli):
+    open_shop(here)
+    run_once("prices")
+    leave_a_gap()
+
+    assert [cli(look).exit_code for look in ("status", "cursors")] == [Code.PERSON] * 2
 
 
 # ----- pipelines in status
@@ -261,9 +392,9 @@ def test_a_pipeline_is_as_far_behind_as_its_slowest_source_and_its_best_worker()
     ]
     [line] = pipelines(sources, [], 100.0)
 
-    assert (line.lag, line.states, line.totals) == (7.0, ("running x2", "silent"), {"seen": 3})
-    assert rows([line])[0][:3] == ("p", "running x2, silent", "7.0 s")
-    assert notes([line]) == ["1 source failing or silent; see `onefold sources`."]
+    assert (line.lag, line.states, line.totals) == (97.0, ("running x2", "dead"), {"seen": 3})
+    assert rows([line])[0][:3] == ("p", "running x2, dead", "1 m 37 s")
+    assert notes([line]) == ["1 source failing or dead; see `onefold sources`."]
 
 
 def test_what_belongs_to_onefold_itself_is_in_no_list_of_effects(shop: Path, cli: Cli):
@@ -278,9 +409,26 @@ def test_why_tells_the_record_that_is_kept_and_what_went_wrong(shop: Path, cli: 
     told = cli.json("why", "prices", "f9")
     text = cli("why", "prices", "f9").stdout
 
-    assert (told["record"]["id"], told["error"]) == ("f9", "Refused: the market is closed")
+    assert told["record"]["id"] == "f9"
+    assert told["error"] == {"type": "Refused", "message": "the market is closed"}
+    [listed] = [row for row in cli.lines("list", "--free") if row["label"] == "f9"]
+    assert (listed["record"], listed["error"]) == (told["record"], told["error"])
     assert "record      f9" in text
     assert "last error  Refused: the market is closed" in text
+
+
+def test_what_a_person_resolved_still_tells_its_record_and_its_error(shop: Path, cli: Cli):
+    before = cli.json("why", "prices", "d8")
+    cli("resolve", "prices/d8", "--happened", "--receipt", '"x"', "--reason", "the bank shows it", "-y")
+    told, text = cli.json("why", "prices", "d8"), cli("why", "prices", "d8").stdout
+
+    assert told["entry"]["state"] == "done"
+    assert (told["record"], told["error"]) == (before["record"], before["error"])
+    assert before["error"]["type"] == "TimeoutError"
+    assert re.search(r"^  record +d8$", text, re.M)
+    assert re.search(r"^  last error +TimeoutError: no answer", text, re.M)
+    assert 'receipt     "x"' in text
+    assert "ann  resolve: it happened, was in-doubt, because the bank shows it" in text
 
 
 # ----- settings

@@ -527,6 +527,34 @@ def test_acts_of_people_are_noted_in_order_and_bounded():
     assert [act["n"] for act in noted] == list(range(5, LIMIT + 5))
 
 
+def test_a_decision_keeps_the_record_the_error_and_the_reason_that_its_receipt_overwrites():
+    world = parked_world()
+    body = '{"record":{"id":"r1"},"error":"Refused: closed","request":1}'
+    world.memory.swap([Change(KEY, world.entry().version, replace(world.entry(), body=body))])
+
+    answer = world.run(resolve(KEY, True, '"receipt"', "ann", "op", reason="the bank shows it"))
+
+    [act] = world.run(acts(KEY))
+    assert answer.entry is not None
+    assert answer.entry.body == '"receipt"'
+    assert act["found"] == {"record": {"id": "r1"}, "error": "Refused: closed"}
+    assert act["reason"] == "the bank shows it"
+    assert act["version"] == answer.entry.version - 1
+
+
+def test_acts_that_have_no_room_lose_first_what_was_found_and_then_the_oldest():
+    world = World()
+    for n in range(LIMIT):
+        world.run(note(KEY, {"n": n, "found": {"error": "x" * 8_000}}, f"t{n}"))
+    full = world.run(acts(KEY))
+    world.run(note(KEY, {"n": LIMIT, "reason": "x" * 50_000}, "large"))
+    world.run(note(KEY, {"n": LIMIT + 1, "reason": "x" * 50_000}, "larger"))
+
+    assert [act["n"] for act in full] == list(range(LIMIT))
+    assert [act["n"] for act in full if "found" in act] == list(range(LIMIT - 8, LIMIT))
+    assert [act["n"] for act in world.run(acts(KEY))] == [LIMIT + 1]
+
+
 def test_two_people_at_once_are_both_noted():
     world = World()
     swap = world.swap

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from onefold.core.entry import BODY_LIMIT
-from onefold.core.reasons import LENGTH, described, noted
+from onefold.core.entry import BODY_LIMIT, Entry, State
+from onefold.core.reasons import LENGTH, RECORD_LENGTH, carried, described, found, noted, stated
 from onefold.core.redaction import KNOWN, masked
 
 
@@ -110,3 +110,54 @@ def test_the_largest_note_fits_into_an_entry():
 
     assert body is not None
     assert len(body.encode()) < BODY_LIMIT
+
+
+# ----- reading it back
+
+RECORD = {"id": "r1", "at": 1, "source": "feed", "body": {"x": 1}}
+
+
+def holding(body: object, state: State = "parked") -> Entry:
+    return Entry(state, body=json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"record": RECORD},
+        {"record": RECORD, "for": "ann", "error": "Refused: closed", "request": 5},
+        {"error": "Effect", "cut": True},
+        {"reason": "later"},
+    ],
+)
+def test_what_a_worker_or_a_ledger_wrote_is_read_back_unless_it_is_a_receipt(text: dict[str, object]):
+    assert carried(holding(text)) == text
+    assert carried(holding(text, "done")) == {}
+
+
+@pytest.mark.parametrize(
+    "body", ["null", "[1]", "{", '{"x": 1}', '{"record": 1, "error": "x"}', "[" * 100_000, None]
+)
+def test_a_body_of_another_kind_carries_nothing(body: str | None):
+    assert carried(Entry("parked", body=body)) == found(Entry("parked", body=body)) == {}
+
+
+def test_what_a_decision_was_made_upon_is_kept_without_the_request_and_bounded():
+    text = {
+        "record": RECORD,
+        "for": "ann",
+        "error": "Refused: closed",
+        "reason": "r",
+        "request": 5,
+        "note": 1,
+    }
+    large = {"record": {**RECORD, "body": "x" * RECORD_LENGTH}, "error": "Refused: closed"}
+
+    assert found(holding(text)) == {"record": RECORD, "for": "ann", "error": "Refused: closed", "reason": "r"}
+    assert found(holding(large)) == {"record": {"id": "r1", "cut": True}, "error": "Refused: closed"}
+    assert found(holding({"error": "Effect"})) == {"error": "Effect"}
+
+
+def test_a_reason_that_a_person_gives_is_masked_and_cut():
+    assert stated("see https://ann:hunter2@bank.example") == "see https://***@bank.example"
+    assert len(stated("x" * 9000)) == LENGTH

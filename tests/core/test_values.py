@@ -24,7 +24,7 @@ from onefold.core.errors import (
     Parked,
     Unsettled,
 )
-from onefold.core.key import LABEL_LENGTH, Key, escaped
+from onefold.core.key import LABEL_LENGTH, Key, escaped, parts_of
 from onefold.core.story import moment, next_steps, span, tell
 from onefold.core.terms import Terms, epoch, forever_or_seconds, seconds
 
@@ -181,6 +181,19 @@ def test_labels_cannot_move_a_terminal_or_fake_a_separator():
     assert Key("s", "x" * 500, "y").label.endswith("…")
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [("a",), ("a", "b"), ("a/b", "c\\d"), ("\\n", "\n\t\r"), ("\x1b\u200b\U000e0001",), ("\\x41", "ü…")],
+)
+def test_a_label_that_was_not_cut_gives_its_parts_back(parts: tuple[str, ...]):
+    assert parts_of(Key("s", *parts).label) == list(parts)
+
+
+@pytest.mark.parametrize("text", ["\\U00110000", "\\", "//", "\\q", "…"])
+def test_any_text_can_be_read_as_a_label(text: str):
+    assert all(isinstance(part, str) for part in parts_of(text))
+
+
 # ----- terms
 
 
@@ -332,7 +345,11 @@ HELD = Entry("held", lease=60.0, written=1_700_000_000.0)
             "2 times, and waits 5.0 s",
         ),
         (Seen(replace(HELD, state="parked", why="in-doubt"), 0), "running it again could double it"),
-        (Seen(replace(HELD, state="parked", why="failed"), 0), "its attempts are used up"),
+        (
+            Seen(replace(HELD, state="parked", why="failed"), 0),
+            "it did not happen, and no worker tries it again by itself; it was not tried",
+        ),
+        (Seen(replace(HELD, state="parked", why="failed", attempt=1), 0), "by itself; it was tried 1 time."),
         (Seen(replace(HELD, state="parked", why="by-hand"), 0), "set aside by hand"),
         (Seen(replace(HELD, state="parked", why="beyond-memory"), 0), "older than the ledger's memory"),
     ],

@@ -16,6 +16,7 @@ from onefold import Ledger
 from onefold.core.errors import Misconfigured, Refused, Rejected
 from onefold.sinks.table import Table as Rows
 from onefold.sources.table import Table, plain
+from onefold.tables import Database
 from onefold.tables.migration import Applied, Columns, migration
 from tests.databases import KINDS, Place, opened
 from tests.sinks.stage import run_until
@@ -225,6 +226,85 @@ def test_a_migration_is_shown_runs_whole_and_can_run_again(place):
     anyio.run(source.aclose)
 
 
+def keyed_by_code(place: Place) -> None:
+    """Make a table whose key is not called id."""
+    shape = "code VARCHAR(20) PRIMARY KEY, title VARCHAR(80), fetched_at " + (
+        "DATETIME(6)" if place.kind == "mariadb" else "TEXT" if place.kind == "sqlite" else "timestamptz"
+    )
+    place.run(f"CREATE TABLE listings ({shape})")
+    place.run("INSERT INTO listings VALUES ('A-1', 'flat 0', '2026-02-22 10:00:00')")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "has no column id, which id= names: pass id= with one of its columns, code, title, fetched_at"),
+        ({"id": "code", "order": "at"}, "has no column at, which order= names: pass order= with one of"),
+    ],
+)
+def test_a_queue_on_a_column_that_is_not_there_is_refused_and_the_setting_named(
+    place: Place, settings: dict[str, str], said: str
+):
+    keyed_by_code(place)
+    source = queue(place, **settings)
+    with pytest.raises(Misconfigured, match=said):
+        source.migration()
+    anyio.run(source.aclose)
+    one = served(place, Acts().act, queue(place, **settings))
+    run_until(one, lambda: bool(one.tallies["stage"].errors))
+
+    assert said in one.tallies["stage"].errors["table"]
+
+
+def test_a_table_whose_key_is_not_called_id_is_a_queue(place: Place):
+    keyed_by_code(place)
+    source, acts = queue(place, id="code"), Acts()
+    migrate(place, source)
+    run_until(served(place, acts.act, source), lambda: waiting(place) == 0)
+
+    assert acts.happened == ["flat 0"]
+
+
+def indexed(place: Place) -> list[str | None]:
+    database = Database(place.url)
+    with database.transaction(write=False) as connection:
+        found = database.index(connection, "listings", "onefold_listings_waiting")
+    database.close()
+    return found
+
+
+def test_an_index_of_other_columns_is_replaced_by_the_migration(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    keyed_by_code(place)
+    # SQLite takes "id" for a text where there is no such column: every row is indexed by the same constant.
+    wrong = '"fetched_at", "id"' if place.kind == "sqlite" else "title"
+    place.run(f"CREATE INDEX onefold_listings_waiting ON listings ({wrong})")
+    before = indexed(place)
+    source, acts = queue(place, id="code"), Acts()
+    migrate(place, source)
+
+    right = ["fetched_at", "code"]
+    assert before == (["fetched_at", None] if place.kind == "sqlite" else ["title"])
+    assert indexed(place) == (["processed_at", *right] if place.kind == "mariadb" else right)
+    assert not any("DROP" in statement for statement in source.migration())
+    run_until(served(place, acts.act, source), lambda: waiting(place) == 0)
+    assert "does not serve the queue" not in caplog.text
+
+
+def test_a_worker_warns_of_an_index_that_serves_other_columns(place: Place, caplog: pytest.LogCaptureFixture):
+    keyed_by_code(place)
+    source = queue(place, id="code")
+    migrate(place, source)
+    anyio.run(source.aclose)
+    on = " ON listings" if place.kind == "mariadb" else ""
+    place.run(f"DROP INDEX onefold_listings_waiting{on}")
+    place.run("CREATE INDEX onefold_listings_waiting ON listings (title)")
+    run_until(served(place, Acts().act, queue(place, id="code")), lambda: waiting(place) == 0)
+
+    assert "the index onefold_listings_waiting does not serve the queue on listings" in caplog.text
+
+
 def test_the_index_serves_the_head_of_the_queue(place):
     source = made(place, 300)
     place.run("UPDATE listings SET processed_at = fetched_at WHERE id <= 290")
@@ -324,7 +404,7 @@ def test_a_name_that_is_not_plain_is_refused(what, name):
 
 def test_mariadb_is_given_statements_to_run_by_hand():
     columns = Columns("id", "fetched_at", "processed_at", "attempts", None, None, None)
-    statements = migration("mariadb", "listings", columns, {"id": "int"})
+    statements = migration("mariadb", "listings", columns, {"id": "int", "fetched_at": "datetime"})
 
     assert statements[0] == "ALTER TABLE `listings` ADD COLUMN `processed_at` DATETIME(6)"
     assert statements[-1].endswith("ON `listings` (`processed_at`, `fetched_at`, `id`)")

@@ -21,7 +21,7 @@ MEANING = {
     Code.FINE: "fine",
     Code.FAILED: "failed: nothing to do it to, or it did not work",
     Code.USAGE: "usage: the command line or a setting is wrong",
-    Code.PERSON: "needs a person: something is parked, or doctor found something to attend to",
+    Code.PERSON: "needs a person: something is parked, a source is not read, or doctor found something",
     Code.UNREACHABLE: "store unreachable: missing, damaged, locked or down",
     Code.UNSAFE: "unsafe: refused, because it could make an effect happen twice or lose one",
     Code.INTERRUPTED: "interrupted",

@@ -17,6 +17,7 @@ from onefold.cli.codes import Code
 from onefold.cli.facts import iso
 from onefold.cli.frame import Command, asked
 from onefold.cli.opened import Opened, opened
+from onefold.cli.problems import Facts, Problem
 from onefold.cli.talk import data, emit, say
 from onefold.cli.text import counted, cut
 from onefold.core.coverage import Span, Tile, tiles
@@ -32,6 +33,7 @@ MOST = 5_000
 
 GAPS_SHOWN = 5
 REASON_SHOWN = 120
+NAMES_SHOWN = 20
 
 STATES = ("complete", "empty", "provisional", "partial", "missing")
 PICTURE = dict(zip(STATES, "█·▓▒░", strict=True))
@@ -58,7 +60,7 @@ def coverage(series: str | None, since: str | None) -> int:
     Each sign of the picture stands for one or more tiles, and shows the one that most needs a look: what
     is missing or partial before what is complete. Rows that the source showed and that were refused are
     counted, with reasons; their tiles stay partial. Without --since at most the latest 5,000 tiles of a
-    series are read. With --json one object per series.
+    series are read. With --json one object per series. A SERIES that no worker filled exits with 1.
 
     \b
     Example:
@@ -67,7 +69,10 @@ def coverage(series: str | None, since: str | None) -> int:
     options = asked()
     start = None if since is None else _time(since)
     with opened(options) as store:
-        noted = [one for one in store.run(known()) if series in (None, one.series.name)]
+        every = store.run(known())
+        noted = [one for one in every if series in (None, one.series.name, _full(one))]
+        if series is not None and not noted:
+            raise _unknown(series, every)
         found = [_covered(store, one, start, time.time()) for one in noted]
     if options.json:
         emit(*(as_json(one) for one in found))
@@ -76,6 +81,20 @@ def coverage(series: str | None, since: str | None) -> int:
     else:
         say("No series is known here: workers that fill one write it down.")
     return Code.FINE
+
+
+def _full(noted: Noted) -> str:
+    return f"{noted.series.scope}/{noted.series.name}"
+
+
+def _unknown(series: str, every: list[Noted]) -> Problem:
+    known = ", ".join(sorted(map(_full, every))[:NAMES_SHOWN])
+    reason = (
+        f"these are known: {known}" if known else "workers that fill a series write it down; none did yet"
+    )
+    return Problem(
+        Code.FAILED, Facts(f"there is no series {series!r:.80}", reason, steps=("onefold coverage",))
+    )
 
 
 def _time(written: str) -> int:
@@ -122,8 +141,27 @@ def picture(found: list[str], signs: dict[str, str], width: int = WIDTH) -> str:
 
 
 def gaps(one: Covered) -> list[Run]:
-    """Give the stretches that are not in, merged."""
-    return [run for run in runs(one.noted.series.step, one.wanted, one.found) if run.state not in IN]
+    """Give the stretches that are not in, merged, and clipped to what is wanted."""
+    found = [run for run in runs(one.noted.series.step, one.wanted, one.found) if run.state not in IN]
+    return [run._replace(span=clipped(run.span, one.wanted)) for run in found]
+
+
+def clipped(span: Span, wanted: Span) -> Span:
+    """Return the part of a span that is wanted."""
+    return Span(max(span.since, wanted.since), min(span.until, wanted.until))
+
+
+def rows_in(one: Covered) -> int:
+    """Count the rows that are in, of those that are wanted.
+
+    The first and the last tile reach beyond what is wanted, and a tile knows only how many rows it holds in
+    all. So such a tile counts for no more rows than its wanted part can hold.
+    """
+    return sum(_rows(tile, clipped(tile.span, one.wanted), one.noted) for tile in one.found)
+
+
+def _rows(tile: Tile, part: Span, noted: Noted) -> int:
+    return tile.rows if part == tile.span else min(tile.rows, noted.expected(part))
 
 
 def as_json(one: Covered) -> dict[str, Any]:
@@ -137,7 +175,7 @@ def as_json(one: Covered) -> dict[str, Any]:
         "until": iso(one.wanted.until),
         "cut": one.cut,
         "tiles": {state: numbers[state] for state in STATES},
-        "rows": sum(tile.rows for tile in one.found),
+        "rows": rows_in(one),
         "expected": one.noted.expected(one.wanted),
         "gaps": [
             {"since": iso(gap.span.since), "until": iso(gap.span.until), "state": gap.state or "missing"}
@@ -167,13 +205,12 @@ def _print(found: list[Covered]) -> None:
 def _lines(one: Covered, signs: dict[str, str]) -> list[str]:
     series, every = one.noted.series, states(one)
     share = shown_share(sum(state in IN for state in every), len(every))
-    rows = sum(tile.rows for tile in one.found)
     head = f"{series.scope}/{series.name}  {_day(one.wanted.since)} to {_day(one.wanted.until)}, "
     head += f"tiles of {span(series.step)}"
     missing = gaps(one)
     lines = [
         head + (", the latest only" if one.cut else ""),
-        f"  {picture(every, signs)}  {share}% in, {rows:,} of {one.noted.expected(one.wanted):,} rows",
+        f"  {picture(every, signs)}  {share}% in, {_of_expected(one)} rows",
     ]
     for gap in missing[:GAPS_SHOWN]:
         number = counted(gap.tiles, "tile")
@@ -202,6 +239,10 @@ def _refused(one: Covered) -> list[str]:
 def shown_share(number: int, total: int) -> str:
     """Write a share in percent: one tile of thousands that is not in is never rounded up to 100 %."""
     return "100.0" if number == total else f"{min(100 * number / total, 99.9):.1f}"
+
+
+def _of_expected(one: Covered) -> str:
+    return f"{rows_in(one):,} of {one.noted.expected(one.wanted):,}"
 
 
 def _day(at: int) -> str:

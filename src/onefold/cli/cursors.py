@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime
 from secrets import token_hex
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 import click
 
 from onefold.cli.codes import Code
-from onefold.cli.facts import iso
+from onefold.cli.facts import error_json, iso, place
 from onefold.cli.frame import Command, Group, asked
 from onefold.cli.opened import Opened, opened
 from onefold.cli.problems import Facts, Problem
 from onefold.cli.talk import agreed, data, emit, operator, say
 from onefold.cli.text import cut, table
+from onefold.core.documents import listed
 from onefold.core.story import moment, span
+from onefold.worker.liveness import behind, is_wrong, status_of
 from onefold.worker.operating import Closing, Move, close, cursor, cursors, forward, gaps, move
 from onefold.worker.progress import position
 
@@ -35,7 +38,7 @@ def cursors_(context: click.Context) -> int:
     """Show how far every source was read, move a cursor, or close a gap.
 
     With --json one object per line. Stretches that could not be read are listed as gaps, until a person
-    closes them.
+    closes them. Exits with 3 if there are any, or if a source is failing or its workers are dead.
 
     \b
     Example:
@@ -46,16 +49,29 @@ def cursors_(context: click.Context) -> int:
     options = asked()
     with opened(options) as store:
         found, missing = store.run(cursors()), store.run(gaps())
+        told = {_name(one.value): one.value for _, one in store.run(listed("sources"))}
+    found = [_as_of(time.time(), one, told.get(_name(one))) for one in found]
     if options.json:
         emit(*(_json(one, missing) for one in found))
     else:
         _print(found, missing)
-    return Code.FINE
+    wrong = missing or any(is_wrong(str(one.get("status"))) for one in found)
+    return Code.PERSON if wrong else Code.FINE
+
+
+def _as_of(now: float, one: dict[str, Any], source: dict[str, Any] | None) -> dict[str, Any]:
+    """Tell how a source does now: a dead worker no longer writes, so its cursor looks well for ever."""
+    if source is None:
+        return one
+    status = status_of(source, now)
+    return {**one, "lag": behind(source, now), **({"status": status} if is_wrong(status) else {})}
 
 
 def _json(one: dict[str, Any], missing: list[dict[str, Any]]) -> dict[str, Any]:
     own = [gap for gap in missing if _name(gap) == _name(one)]
-    told = {name: one.get(name) for name in ("pipeline", "source", "at", "lag", "status", "error", "owner")}
+    told = {name: one.get(name) for name in ("pipeline", "source", "at", "lag", "status", "owner")}
+    told["error"] = error_json(one.get("error"))
+    told["time"] = iso(one.get("at")) if one.get("timed") else None
     return {**told, "ran": iso(one.get("ran")), "generation": position(one)[1], "gaps": own}
 
 
@@ -71,8 +87,10 @@ def _print(found: list[dict[str, Any]], missing: list[dict[str, Any]]) -> None:
     for one in found:
         if one.get("error"):
             say(f"{one['pipeline']}/{one['source']}: {cut(str(one['error']), ERROR_SHOWN)}")
+    timed = {_name(one): bool(one.get("timed")) for one in found}
     for gap in missing:
-        said = f"{gap.get('since')} to {gap.get('until')} could not be read: {gap.get('reason')}"
+        since, until = (place(gap.get(end), timed.get(_name(gap), False)) for end in ("since", "until"))
+        said = f"{since} to {until} could not be read: {gap.get('reason')}"
         say(f"{gap.get('pipeline')}/{gap.get('source')}: gap, {said}")
     if missing:
         say("If its records came another way: onefold cursors close PIPELINE SOURCE UNTIL --reason TEXT")
@@ -83,7 +101,7 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     return (
         str(one.get("pipeline")),
         str(one.get("source")),
-        "start" if one.get("at") is None else str(one["at"]),
+        place(one.get("at"), bool(one.get("timed"))),
         "-" if lag is None else span(lag),
         str(one.get("status", "-")),
         "-" if ran is None else moment(ran),
@@ -97,10 +115,10 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
 @click.command("set", cls=Command)
 @click.argument("pipeline")
 @click.argument("source")
-@click.argument("place", metavar="AT")
+@click.argument("wanted", metavar="AT")
 @click.option("--skip", is_flag=True, help="Also forward, past what was never read; leaves a gap.")
 @click.option("--by", metavar="NAME", help="Who decides; else the login name.")
-def set_(pipeline: str, source: str, place: str, skip: bool, by: str | None) -> int:
+def set_(pipeline: str, source: str, wanted: str, skip: bool, by: str | None) -> int:
     """Move a cursor, so that its source is read again from there.
 
     AT is a number in the source's own order, a time with a zone (2026-01-31T12:00:00Z) for sources that
@@ -112,26 +130,26 @@ def set_(pipeline: str, source: str, place: str, skip: bool, by: str | None) -> 
         onefold cursors set prices feed 0
     """
     options, who = asked(), operator(by)
-    at = _place(place)
+    at = _place(wanted)
     with opened(options) as store:
         found = store.run(cursor(pipeline, source))
         if found is None:
             raise _unknown(pipeline, source, store)
         stood, generation = position(found.value)
+        stands = place(stood.at, bool(found.value.get("timed")))
         if forward(found.value, at) and not skip:
-            raise _would_lose(f"{pipeline}/{source} stands at {stood.at}, and {place} lies ahead of it")
-        question = f"Move {pipeline}/{source} from {stood.at} to {place}?"
-        if not agreed(options, question):
+            raise _would_lose(f"{pipeline}/{source} stands at {stands}, and {wanted} lies ahead of it")
+        if not agreed(options, f"Move {pipeline}/{source} from {stands} to {wanted}?"):
             return Code.FAILED
-        wanted = Move(pipeline, source, at, who, generation)
-        moved = store.run(move(wanted, token_hex(16)), UNSURE)
+        act = Move(pipeline, source, at, who, generation)
+        moved = store.run(move(act, token_hex(16)), UNSURE)
     if moved is None:
         reason = "another operator moved it meanwhile"
         raise Problem(Code.FAILED, Facts("it changed meanwhile", reason, steps=("onefold cursors",)))
     if options.json:
         emit(_json(moved, []))
     else:
-        data(f"{pipeline}/{source} is read again from {place}")
+        data(f"{pipeline}/{source} is read again from {wanted}")
     return Code.FINE
 
 
@@ -160,7 +178,10 @@ def close_(pipeline: str, source: str, until: str, reason: str, by: str | None) 
     with opened(options) as store:
         if not agreed(options, f"Close the gap of {pipeline}/{source} that ends at {until}?"):
             return Code.FAILED
-        wanted = Closing(pipeline, source, until, reason, who)
+        ends = [gap.get("until") for gap in store.run(gaps()) if _name(gap) == (pipeline, source)]
+        # A gap is stored under its number; a person may name it by the time that was shown.
+        named = next((str(end) for end in ends if until in (str(end), place(end, True))), until)
+        wanted = Closing(pipeline, source, named, reason, who)
         closed = store.run(close(wanted, token_hex(16)), "whether the gap was closed is not known")
         missing = [] if closed else store.run(gaps())
     if closed is None:

@@ -39,6 +39,7 @@ from onefold.core.terms import Terms
 from onefold.stores import ALIASES
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import SqliteStore
+from onefold.worker.liveness import is_wrong
 
 PATIENT = Key(f"{RESERVED}doctor", "round trip")
 # Forgotten as soon as it is settled, so that it can be removed; never parked, however many doctors died.
@@ -119,6 +120,9 @@ def examine(place: Opened, deep: bool) -> Iterator[Finding]:
             yield from _by_its_kind(place)
         account = read_account(place, done_too=False)
         yield findings.parked(account.total("parked"), account.silent)
+        states = [state for one in account.pipelines for state in one.states]
+        if states:
+            yield findings.sources(sum(map(is_wrong, states)), len(states))
     except Problem as problem:
         yield _down(problem.facts.reason, problem.facts.steps)
     except OnefoldError as error:

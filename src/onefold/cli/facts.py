@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
@@ -12,6 +14,7 @@ from onefold.core.entry import Entry, Seen
 from onefold.core.key import Key
 from onefold.core.story import moment
 
+_ERROR = re.compile(r"([A-Z_]\w*)(?:: (.*))?", re.DOTALL)
 _TIMES = ("begun", "written", "not_before", "expires")
 
 
@@ -25,9 +28,39 @@ def iso(at: float | None) -> str | None:
         return None
 
 
+def place(at: float | int | None, timed: bool) -> str:
+    """Write a place of a cursor so that it can be typed again: a time where the source orders by time."""
+    if at is None:
+        return "start"
+    try:
+        when = datetime.fromtimestamp(at, UTC) if timed else None
+    except (OverflowError, ValueError, OSError):
+        when = None
+    return str(at) if when is None else when.isoformat().replace("+00:00", "Z")
+
+
 def key_json(key: Key) -> dict[str, Any]:
     """Name a key for programs."""
-    return {"scope": key.scope, "label": key.label, "id": key.id.hex()}
+    return {
+        "scope": key.scope,
+        "parts": list(key.parts) or None,
+        "label": key.label,
+        "id": key.id.hex(),
+    }
+
+
+def ending_json(text: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the record that an entry carries, and how its last attempt ended, for programs."""
+    told = {name: text.get(name) for name in ("record", "for", "reason")}
+    return {**told, "error": error_json(text.get("error"))}
+
+
+def error_json(text: object) -> dict[str, str | None] | None:
+    """Split an error that was stored as text into its type, where it names one, and its message."""
+    if not text:
+        return None
+    named = _ERROR.fullmatch(str(text))
+    return {"type": named[1], "message": named[2] or ""} if named else {"type": None, "message": str(text)}
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:

@@ -251,6 +251,17 @@ def worker_clock(ahead: float, here: float, max_skew: float, whose: str) -> Find
     return Finding("clock", "unsafe", text, lost, NTP)
 
 
+def sources(wrong: int, known: int) -> Finding:
+    """Judge whether sources are read, by what their workers reported."""
+    if not wrong:
+        return Finding(
+            "sources", "ok", f"{counted(known, 'source')} known, none failing or left by dead workers"
+        )
+    text = f"{wrong} of {counted(known, 'source')} failing, or their workers are dead"
+    lost = "nothing yet; but their records wait, and a source that reaches back only so far forgets them"
+    return Finding("sources", "look", text, lost, "onefold sources")
+
+
 def parked(number: int, silent: int) -> Finding:
     """Judge what waits."""
     waiting = f"{counted(silent, 'entry', 'entries')} held past the lease"

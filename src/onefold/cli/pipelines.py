@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from onefold.cli.opened import Opened
-from onefold.cli.sources import status_of
-from onefold.cli.text import counted
+from onefold.cli.sources import REPORTED
+from onefold.cli.text import counted, table
 from onefold.core.documents import listed
 from onefold.core.story import span
 from onefold.worker import operating
+from onefold.worker.liveness import behind, is_wrong, status_of
 
 HEAD = ("pipeline", "sources", "behind", "seen", "done", "twice", "gaps")
 
@@ -30,7 +31,7 @@ class PipelineLine(NamedTuple):
 
     @property
     def failing(self) -> int:
-        return sum(state in ("failing", "silent") for state in self.states)
+        return sum(map(is_wrong, self.states))
 
 
 def read_pipelines(store: Opened) -> list[PipelineLine]:
@@ -51,7 +52,7 @@ def _pipeline(
     name: str, sources: Sequence[dict[str, Any]], gaps: Sequence[dict[str, Any]], now: float
 ) -> PipelineLine:
     own = [one for one in sources if one.get("pipeline") == name]
-    lags = [_lag(one) for one in own]
+    lags = [behind(one, now) for one in own]
     totals: dict[str, int] = {}
     for one in own:
         for count, number in one.get("totals", {}).items():
@@ -63,12 +64,6 @@ def _pipeline(
         totals,
         sum(gap.get("pipeline") == name for gap in gaps),
     )
-
-
-def _lag(source: dict[str, Any]) -> float | None:
-    """Say how far behind a source is: as far as the best of its workers, because they share the cursor."""
-    lags = [one["lag"] for one in source.get("workers", {}).values() if one.get("lag") is not None]
-    return min(lags, default=None)
 
 
 def rows(lines: Sequence[PipelineLine]) -> list[tuple[str, ...]]:
@@ -85,6 +80,11 @@ def rows(lines: Sequence[PipelineLine]) -> list[tuple[str, ...]]:
     ]
 
 
+def drawn(lines: Sequence[PipelineLine]) -> list[str]:
+    """Draw pipelines as a table, under a line that says who counted."""
+    return [REPORTED, *table(HEAD, rows(lines), right=range(2, 7))]
+
+
 def as_json(lines: Sequence[PipelineLine]) -> dict[str, Any]:
     """Give pipelines for programs."""
     return {
@@ -93,6 +93,7 @@ def as_json(lines: Sequence[PipelineLine]) -> dict[str, Any]:
             "lag": one.lag,
             "gaps": one.gaps,
             "counts": {name: number for name, number in one.totals.items() if not name.startswith("late:")},
+            "counted_by": "workers",
         }
         for one in lines
     }
@@ -105,5 +106,5 @@ def notes(lines: Sequence[PipelineLine]) -> list[str]:
     if gaps:
         told.append(f"{counted(gaps, 'stretch', 'stretches')} could not be read; see `onefold cursors`.")
     if failing:
-        told.append(f"{counted(failing, 'source')} failing or silent; see `onefold sources`.")
+        told.append(f"{counted(failing, 'source')} failing or dead; see `onefold sources`.")
     return told

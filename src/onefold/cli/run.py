@@ -5,20 +5,23 @@ It puts together what the configuration names, starts it and tells how it ended;
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onefold.cli.codes import Code
+from onefold.cli.facts import iso
 from onefold.cli.frame import Asked, Command, asked
 from onefold.cli.opened import check_named, found_store, pasted, unusable
 from onefold.cli.problems import NOTHING_RAN, Facts, Problem
 from onefold.cli.talk import data, emit
 from onefold.cli.text import counted
 from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.story import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from onefold.core.ports import AsyncStore
     from onefold.stores.locate import Located
@@ -43,8 +46,11 @@ def run(names: tuple[str, ...], once: bool, listen: str | None, grace: str | Non
 
     Ends by itself when all sources have ended. SIGTERM and SIGINT stop it cleanly: nothing more is
     claimed, running effects end within the grace time, the rest is given back; a second signal cuts the
-    grace short. Exits with 0, or 3 if an effect is in doubt and needs a person, 1 if with --once a source
-    could not be read, 130 after SIGINT.
+    grace short.
+
+    Exits with 0, or 3 if an effect is in doubt or, when it ends by itself, any work of these pipelines is
+    parked. Exits with 1 if with --once a source could not be read, with 130 after SIGINT. If work waits
+    for its next attempt, the last line says how much, and until when.
 
     \b
     Example:
@@ -158,11 +164,34 @@ def _told(worker: Worker, code: int, options: Asked) -> None:
         for pipeline, tally in worker.tallies.items()
     }
     if options.json:
-        emit({"worker": worker.name, "code": code, "pipelines": accounts})
+        emit({"worker": worker.name, "code": code, "pipelines": accounts, "left": _left_json(worker)})
         return
     for pipeline, sources in accounts.items():
         for source, account in sources.items():
             data(f"{pipeline}/{source}: {_line(account)}")
+
+    data(*_parked(worker), *_waiting(worker))
+
+
+def _left_json(worker: Worker) -> dict[str, Any]:
+    return {
+        name: {"parked": left.parked, "waiting": left.waiting, "next": iso(left.due)}
+        for name, left in worker.leftovers.items()
+    }
+
+
+def _parked(worker: Worker) -> Iterator[str]:
+    for name, left in worker.leftovers.items():
+        if left.parked:
+            look = f"onefold list --parked --scope {quote(name)}"
+            yield f"{name}: {counted(left.parked, 'entry', 'entries')} parked, needs a person; see `{look}`"
+
+
+def _waiting(worker: Worker) -> Iterator[str]:
+    for name, left in worker.leftovers.items():
+        if left.due is not None:
+            number = counted(left.waiting, "entry waits", "entries wait")
+            yield f"{name}: {number} for another attempt, from {moment(left.due)} on; run it again then"
 
 
 def _line(account: dict[str, int]) -> str:

@@ -9,18 +9,18 @@ from typing import Any
 import click
 
 from onefold.cli.codes import Code
-from onefold.cli.facts import iso
+from onefold.cli.facts import error_json, iso
 from onefold.cli.frame import Command, asked
 from onefold.cli.opened import opened
 from onefold.cli.talk import data, emit, say
 from onefold.cli.text import cut, table
 from onefold.core.documents import listed
 from onefold.core.story import moment, span
+from onefold.worker.liveness import age, behind, current, dead, is_dead, is_wrong, living, status_of
 
 HEAD = ("pipeline", "source", "status", "seen", "won", "twice", "first", "late", "missed", "connected since")
 POOL_HEAD = ("pool", "endpoint", "priority", "health", "last failure")
-SILENT = 30.0
-"""Seconds after which a worker that said nothing is taken for silent."""
+REPORTED = "Counts as reported by workers; what a killed worker had not reported yet is missing:"
 
 ERROR_SHOWN = 200
 
@@ -32,8 +32,12 @@ def sources(pipeline: str | None) -> int:
 
     `seen` are records, `won` claims, `twice` what had been done before. Where sources race, `first` is
     how often each was, `late` how far behind the first it was for half and for 95 % of the rest, and
-    `missed` what it never showed. With --json one object per line. Below, or as further objects, stand
-    the endpoints of every pool with their health.
+    `missed` what it never showed. With --json one object per line. The endpoints of every pool follow,
+    with their health.
+
+    Workers report all this every few seconds. A worker that stops reporting without having ended is shown
+    as dead, until a later run has read the source; what it had not reported yet is not counted. Exits with
+    3 if a source is failing, its last run failed, or a worker of it is dead.
 
     \b
     Example:
@@ -51,28 +55,11 @@ def sources(pipeline: str | None) -> int:
     elif not found:
         say("No worker told of a source yet: they do so every few seconds while they run.")
     else:
-        data(*table(HEAD, [_row(one, now) for one in found], right=range(3, 9)))
-        say(*(line for one in found for line in _errors(one, now)))
+        data(REPORTED, *table(HEAD, [_row(one, now) for one in found], right=range(3, 9)))
+        say(*(line for one in found for line in (*_errors(one, now), *_deaths(one, now))))
     if pools and not options.json:
         data("", *table(POOL_HEAD, [row for one in pools for row in _pool_rows(one)], right=(2,)))
-    return Code.FINE
-
-
-def status_of(one: dict[str, Any], now: float) -> str:
-    """Say in a word how a source does, by what its workers said last."""
-    living = [worker for worker in _workers(one) if now - worker.get("at", 0.0) < SILENT]
-    states = {str(worker.get("status")) for worker in living} - {"ended"}
-    if "failing" in states:
-        return "failing"
-    if states:
-        number = sum(worker.get("status") != "ended" for worker in living)
-        return f"running x{number}" if number > 1 else min(states)
-    left = any(worker.get("status") != "ended" for worker in _workers(one))
-    return "silent" if left else "ended"
-
-
-def _workers(one: dict[str, Any]) -> list[dict[str, Any]]:
-    return list(one.get("workers", {}).values())
+    return Code.PERSON if any(is_wrong(status_of(one, now)) for one in found) else Code.FINE
 
 
 def _row(one: dict[str, Any], now: float) -> tuple[str, ...]:
@@ -90,8 +77,7 @@ def _row(one: dict[str, Any], now: float) -> tuple[str, ...]:
 
 
 def _connected(one: dict[str, Any], now: float) -> float | None:
-    living = [worker for worker in _workers(one) if now - worker.get("at", 0.0) < SILENT]
-    return min((worker["connected"] for worker in living if worker.get("connected")), default=None)
+    return min((each["connected"] for each in living(one, now) if each.get("connected")), default=None)
 
 
 def lateness(totals: dict[str, int]) -> dict[float, int]:
@@ -117,11 +103,17 @@ def _late(totals: dict[str, int]) -> str:
 
 
 def _errors(one: dict[str, Any], now: float) -> Iterable[str]:
-    for name, worker in one.get("workers", {}).items():
+    for name, worker in current(one.get("workers", {}), now).items():
         if worker.get("error"):
             ago = span(now - worker.get("at", now))
             said = cut(str(worker["error"]), ERROR_SHOWN)
             yield f"{one.get('pipeline')}/{one.get('source')}: {name}, {ago} ago: {said}"
+
+
+def _deaths(one: dict[str, Any], now: float) -> Iterable[str]:
+    for name, worker in dead(one, now).items():
+        said = f"{name} is dead: it reported last {span(age(worker, now))} ago, and did not end"
+        yield f"{one.get('pipeline')}/{one.get('source')}: {said}; start it again with `onefold run`"
 
 
 def _json(one: dict[str, Any], now: float) -> dict[str, Any]:
@@ -138,14 +130,20 @@ def _json(one: dict[str, Any], now: float) -> dict[str, Any]:
         "status": status_of(one, now),
         "since": iso(one.get("since")),
         "connected": iso(_connected(one, now)),
+        "behind": behind(one, now),
         "counts": plain,
+        "counted_by": "workers",
         "late": late,
-        "workers": {name: _worker_json(worker) for name, worker in one.get("workers", {}).items()},
+        "workers": {
+            name: _worker_json(worker, now) for name, worker in current(one.get("workers", {}), now).items()
+        },
     }
 
 
-def _worker_json(worker: dict[str, Any]) -> dict[str, Any]:
-    told = {name: worker.get(name) for name in ("status", "lag", "under_way", "error")}
+def _worker_json(worker: dict[str, Any], now: float) -> dict[str, Any]:
+    told = {name: worker.get(name) for name in ("status", "lag", "under_way")}
+    told["error"] = error_json(worker.get("error"))
+    told |= {"status": "dead"} if is_dead(worker, now) else {}
     return {**told, "at": iso(worker.get("at")), "connected": iso(worker.get("connected"))}
 
 

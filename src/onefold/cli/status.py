@@ -16,6 +16,7 @@ from onefold.cli import pipelines
 from onefold.cli.codes import Code
 from onefold.cli.facts import iso, key_json, silent
 from onefold.cli.frame import Asked, Command, asked
+from onefold.cli.keys import spelled_out
 from onefold.cli.opened import Opened, opened
 from onefold.cli.talk import data, emit, say
 from onefold.cli.text import counted, table
@@ -79,7 +80,10 @@ def read_account(store: Opened, done_too: bool, scope: str | None = None) -> Acc
 
 def as_json(account: Account, store: Opened) -> dict[str, Any]:
     """Give the account for programs."""
-    oldest = account.oldest and {**key_json(account.oldest[0]), "since": iso(account.oldest[1].written)}
+    oldest = account.oldest and {
+        **key_json(spelled_out(*account.oldest)),
+        "since": iso(account.oldest[1].written),
+    }
     return {
         "store": store.safe_url,
         "origin": store.origin,
@@ -154,7 +158,8 @@ def _where(store: Opened) -> str:
 
 
 def _code(account: Account) -> Code:
-    return Code.PERSON if account.total("parked") else Code.FINE
+    wrong = account.total("parked") or any(one.failing or one.gaps for one in account.pipelines)
+    return Code.PERSON if wrong else Code.FINE
 
 
 # ----- the command
@@ -170,8 +175,9 @@ def status(done_too: bool, watch: bool, every: float) -> int:
     """Count what is open, and say what needs a person.
 
     Open entries per scope, and how pipelines do: whether their sources are read, how far behind they
-    are, and what could not be read. A silent entry is held past its lease. Exits with 3 if something
-    is parked.
+    are, and what could not be read. A silent entry is held past its lease. The counts of pipelines are
+    those that workers reported; --all counts the ledger itself. Exits with 3 if something is parked, if
+    a source is failing or its workers are dead, or if a stretch could not be read.
 
     \b
     Example:
@@ -194,7 +200,7 @@ def _print(account: Account, store: Opened) -> None:
     if account.scopes:
         data("", *table(HEAD, rows(account), right=range(1, 6)))
     if account.pipelines:
-        data("", *table(pipelines.HEAD, pipelines.rows(account.pipelines), right=range(2, 7)))
+        data("", *pipelines.drawn(account.pipelines))
     if told := notes(account):
         say("", *told)
 

@@ -14,7 +14,7 @@ from onefold.cli import pipelines
 from onefold.cli.opened import Opened
 from onefold.cli.status import HEAD, Account, as_json, headline, notes, rows
 from onefold.cli.talk import data, emit
-from onefold.cli.text import shown, table
+from onefold.cli.text import shown
 
 Show = Callable[[Account, Opened], None]
 
@@ -67,8 +67,7 @@ def _drawn() -> Iterator[Show]:
     def running(account: Account) -> list[Text]:
         if not account.pipelines:
             return []
-        lines = table(pipelines.HEAD, pipelines.rows(account.pipelines), right=range(2, 7))
-        return [Text(""), *(Text(shown(line)) for line in lines)]
+        return [Text(""), *(Text(shown(line)) for line in pipelines.drawn(account.pipelines))]
 
     with Live(auto_refresh=False, transient=False) as live:
         yield lambda account, store: live.update(drawing(account, store), refresh=True)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from onefold.cli.codes import Code
-from onefold.cli.facts import awaits, entry_json, iso, key_json
+from onefold.cli.facts import awaits, ending_json, entry_json, iso, key_json
 from onefold.cli.frame import Command, asked
-from onefold.cli.keys import names_a_key, spelled_out, typed_key
+from onefold.cli.keys import find_key, names_a_key
 from onefold.cli.opened import Opened, opened
 from onefold.cli.talk import data, emit
 from onefold.cli.text import cut, pairs, shown
 from onefold.core.audit import acts
 from onefold.core.entry import Entry, Seen
 from onefold.core.key import Key
-from onefold.core.operate import look
+from onefold.core.reasons import carried
 from onefold.core.story import moment, next_steps, span, tell
 
 BODY_SHOWN = 400
@@ -30,19 +29,18 @@ Acts = Sequence[dict[str, Any]]
 def why(scope: str, parts: tuple[str, ...], digest: str | None) -> int:
     """Tell the story of one key, and what can be done next.
 
-    What is known of it, what people did about it, and the commands that can follow. Exits with 0 if
-    something is known, 1 if the key was never claimed, 3 if it is parked. A part that starts with a
-    dash goes after `--`.
+    What is known of it, what people did about it, and the commands that can follow. The key is named by
+    its scope and parts, or by the label that `onefold list` and logs print, as in `charges/A-17`. Exits
+    with 0 if something is known, 1 if the key was never claimed, 3 if it is parked. A part that starts
+    with a dash goes after `--`.
 
     \b
     Example:
         onefold why charges A-17
     """
     options = asked()
-    key = typed_key(scope, parts, digest)
     with opened(options) as store:
-        [seen] = store.run(look([key]))
-        key = spelled_out(key, seen.entry)
+        key, seen = find_key(store, scope, parts, digest)
         done = store.run(acts(key))
         if options.json:
             emit(_json(key, seen, done, store))
@@ -62,7 +60,7 @@ def _json(key: Key, seen: Seen, done: Acts, store: Opened) -> dict[str, Any]:
         **key_json(key),
         "sentence": tell(key, seen),
         "entry": entry_json(seen.entry) if seen.entry else None,
-        **_record_json(seen.entry),
+        **ending_json(_ending(seen.entry, done)),
         "acts": [{**act, "at": iso(_at(act))} for act in done],
         "next": next_steps(key, seen, *store.options),
         "store": store.safe_url,
@@ -70,26 +68,29 @@ def _json(key: Key, seen: Seen, done: Acts, store: Opened) -> dict[str, Any]:
     }
 
 
-def _record_json(entry: Entry | None) -> dict[str, Any]:
-    text = carried(entry) if entry else {}
-    if not text:
-        return {}
-    return {name: text.get(name) for name in ("record", "for", "error", "reason")}
+def _ending(entry: Entry | None, done: Acts) -> dict[str, Any]:
+    """Give the record and how its last attempt ended, from the entry or from the decision that settled it."""
+    if entry is None or entry.state != "done":
+        return carried(entry) if entry else {}
+    # A decision writes the next version; what is done since then has another one.
+    settled = [act for act in done if act.get("happened") and act.get("version") == entry.version - 1]
+    found = settled[-1].get("found") if settled else None
+    return found if isinstance(found, dict) else {}
 
 
 def _print(key: Key, seen: Seen, done: Acts, store: Opened) -> None:
     data(tell(key, seen))
     if seen.entry:
-        data("", *pairs(_facts(key, seen.entry, store)))
+        data("", *pairs(_facts(key, seen.entry, done, store)))
     if done:
         data("", "What people did (UTC)", *map(_act, done))
     if steps := next_steps(key, seen, *store.options):
         data("", "What can be done next", *(f"  {step}" for step in steps))
 
 
-def _facts(key: Key, entry: Entry, store: Opened) -> list[tuple[str, str]]:
+def _facts(key: Key, entry: Entry, done: Acts, store: Opened) -> list[tuple[str, str]]:
     """Give what is stored, in the order in which a person asks for it."""
-    carried = "receipt" if entry.state == "done" else "carries"
+    body = "receipt" if entry.state == "done" else "carries"
     return [
         ("state", f"{entry.state} ({entry.why})" if entry.why else entry.state),
         ("effect", entry.effect),
@@ -100,8 +101,8 @@ def _facts(key: Key, entry: Entry, store: Opened) -> list[tuple[str, str]]:
         ("next", awaits(entry)),
         ("forgotten", moment(entry.expires) if entry.expires is not None else ""),
         ("source", entry.source),
-        *_record(entry),
-        (carried, _body(entry)),
+        *_record(_ending(entry, done)),
+        (body, _body(entry)),
         ("fence", str(entry.fence)),
         ("id", key.id.hex()),
         ("store", f"{store.safe_url}  (from {store.origin})"),
@@ -114,9 +115,8 @@ def _body(entry: Entry) -> str:
     return cut(shown(entry.body or ""), BODY_SHOWN) if not text or "record" in text else ""
 
 
-def _record(entry: Entry) -> list[tuple[str, str]]:
-    """Tell the record that an open entry keeps: which, for whom, and how the last attempt ended."""
-    text = carried(entry)
+def _record(text: dict[str, Any]) -> list[tuple[str, str]]:
+    """Tell the record that an entry kept: which, for whom, and how the last attempt ended."""
     record = text.get("record") or {}
     error, reason = text.get("error"), text.get("reason")
     return [
@@ -127,23 +127,12 @@ def _record(entry: Entry) -> list[tuple[str, str]]:
     ]
 
 
-def carried(entry: Entry) -> dict[str, Any]:
-    """Read what a worker or a ledger wrote into an open entry; empty if neither did, or it is done."""
-    try:
-        text = json.loads(entry.body or "null") if entry.state != "done" else None
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(text, dict):
-        return {}
-    told = isinstance(text.get("error"), str) or isinstance(text.get("reason"), str)
-    return text if isinstance(text.get("record"), dict) or (told and "record" not in text) else {}
-
-
 def _act(act: dict[str, Any]) -> str:
     at, happened = _at(act), act.get("happened")
     decided = "" if happened is None else f": it {'happened' if happened else 'did not happen'}"
     was = f", was {act['was']}" if "was" in act else ""
-    return f"  {'?' if at is None else moment(at)}  {act.get('by')}  {act.get('act')}{decided}{was}"
+    because = f", because {cut(shown(str(act['reason'])), BODY_SHOWN)}" if act.get("reason") else ""
+    return f"  {'?' if at is None else moment(at)}  {act.get('by')}  {act.get('act')}{decided}{was}{because}"
 
 
 def _at(act: dict[str, Any]) -> float | None:

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from onefold.core.claims import Answer
-from onefold.core.entry import Change, Entry, Seen
+from onefold.core.entry import BODY_LIMIT, Change, Entry, Seen
 from onefold.core.errors import Unreachable
 from onefold.core.flow import get
 from onefold.core.key import Key
@@ -45,9 +45,20 @@ async def acts(key: Key) -> list[dict[str, Any]]:
 
 
 def _added(key: Key, entry: Entry | None, act: dict[str, Any], token: str) -> Change:
-    kept = [*_read(entry), act][-LIMIT:]
-    wanted = Entry("done", token=token, effect="idempotent", label=str(key)[:200], body=json.dumps(kept))
+    body = _fitting([*_read(entry), act][-LIMIT:])
+    wanted = Entry("done", token=token, effect="idempotent", label=str(key)[:200], body=body)
     return Change(audit_key(key), entry.version if entry else None, wanted)
+
+
+def _fitting(acts: list[dict[str, Any]]) -> str:
+    """Write acts as far as an entry has room: what was found goes first, and then the oldest acts."""
+    while len(text := json.dumps(acts)) > BODY_LIMIT and len(acts) > 1:
+        full = next((at for at, act in enumerate(acts[:-1]) if "found" in act), None)
+        if full is None:
+            acts = acts[1:]
+        else:
+            acts[full] = {name: value for name, value in acts[full].items() if name != "found"}
+    return text
 
 
 def _read(entry: Entry | None) -> list[dict[str, Any]]:

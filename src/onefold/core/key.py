@@ -6,6 +6,7 @@ identity is a digest of length-prefixed bytes. Unicode is not normalised: two sp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
@@ -19,6 +20,9 @@ Part = str | int | UUID
 
 LABEL_LENGTH = 200
 SCOPE_LENGTH = 128
+
+_PIECE = re.compile(r"(?:[^/\\]|\\.)+")
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))")
 
 
 class Key:
@@ -97,6 +101,16 @@ def label(parts: Sequence[str]) -> str:
             break
     text = "/".join(shown)
     return text if len(text) <= LABEL_LENGTH else text[: LABEL_LENGTH - 1] + "…"
+
+
+def parts_of(label: str) -> list[str]:
+    """Read the parts back from a label, unless it was cut; the inverse of `label`."""
+    return [_ESCAPE.sub(_unescaped, part) for part in _PIECE.findall(label)]
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code, char = found[1] or found[2] or found[3], found[4]
+    return chr(int(code, 16)) if code else {"n": "\n", "t": "\t", "r": "\r"}.get(char, char)
 
 
 def escaped(text: str) -> str:

@@ -15,6 +15,7 @@ from onefold.core.entry import Change, Entry, Seen, State
 from onefold.core.flow import Found, get, scan
 from onefold.core.key import Key
 from onefold.core.protocol import decide
+from onefold.core.reasons import found, stated
 
 PAGE = 500
 
@@ -34,18 +35,24 @@ async def page(
 
 
 async def resolve(
-    key: Key, happened: bool, body: str | None, by: str, token: str, shown: Entry | None = None
+    key: Key,
+    happened: bool,
+    body: str | None,
+    by: str,
+    token: str,
+    shown: Entry | None = None,
+    reason: str = "",
 ) -> Answer:
     """Write a person's decision about a parked key; *lost* if it is not parked, or not as it was shown."""
-    act = {"act": "resolve", "happened": happened, "by": by}
+    act = {"act": "resolve", "happened": happened, "by": by, **_because(reason)}
     decision = _upon(shown, lambda entry: claims.resolve(key, entry, token, happened, body))
     return await _operate(key, token, act, decision)
 
 
-async def retry(key: Key, by: str, token: str, shown: Entry | None = None) -> Answer:
+async def retry(key: Key, by: str, token: str, shown: Entry | None = None, reason: str = "") -> Answer:
     """Make a key due now, if that is known to be safe; *lost* if it is not, or not as it was shown."""
     decision = _upon(shown, lambda entry: claims.retry(key, entry, token))
-    return await _operate(key, token, {"act": "retry", "by": by}, decision)
+    return await _operate(key, token, {"act": "retry", "by": by, **_because(reason)}, decision)
 
 
 def _upon(shown: Entry | None, decision: Decision) -> Decision:
@@ -57,12 +64,17 @@ def _upon(shown: Entry | None, decision: Decision) -> Decision:
 
 async def _operate(key: Key, token: str, act: dict[str, Any], decision: Decision) -> Answer:
     [seen] = await get([key])
-    if decision(seen.entry) is None:
+    if seen.entry is None or decision(seen.entry) is None:
         return Answer("lost", seen.entry)
     await note(key, {**act, **_found(seen.entry)}, token)
     return await decide(key, token, decision)
 
 
-def _found(entry: Entry | None) -> dict[str, Any]:
-    """Say what the act was done upon."""
-    return {"version": entry.version, "was": entry.why or entry.state} if entry else {}
+def _because(reason: str) -> dict[str, Any]:
+    return {"reason": stated(reason)} if reason else {}
+
+
+def _found(entry: Entry) -> dict[str, Any]:
+    """Say what the act was done upon, with the record and the error that a receipt would overwrite."""
+    text = found(entry)
+    return {"version": entry.version, "was": entry.why or entry.state, **({"found": text} if text else {})}

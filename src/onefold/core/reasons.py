@@ -6,10 +6,13 @@ masked and bounded. Whatever an exception does when it is printed, nothing here 
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import msgspec
 from msgspec import Raw
 
-from onefold.core.entry import BODY_LIMIT
+from onefold.core.entry import BODY_LIMIT, Entry
 from onefold.core.redaction import masked
 
 LENGTH = 500
@@ -20,6 +23,9 @@ _READ = 8 * LENGTH
 
 _ENDING = ("error", "reason", "note", "later", "cut")
 """What belongs to one ending, and is replaced by the next."""
+
+RECORD_LENGTH = 4096
+"""The most characters of JSON that are kept of a record beside a person's decision."""
 
 _DECODER = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER = msgspec.json.Encoder()
@@ -64,6 +70,31 @@ def noted(body: str | None, *, error: str = "", reason: object = "") -> str | No
         text["cut"] = True  # workers look for it at the end
     encoded = _ENCODER.encode(text)
     return encoded.decode() if len(encoded) <= BODY_LIMIT else None
+
+
+def carried(entry: Entry) -> dict[str, Any]:
+    """Read what a worker or a ledger wrote into an open entry; empty if neither did, or it is done."""
+    try:
+        text = json.loads(entry.body or "null") if entry.state != "done" else None
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(text, dict):
+        return {}
+    told = isinstance(text.get("error"), str) or isinstance(text.get("reason"), str)
+    return text if isinstance(text.get("record"), dict) or (told and "record" not in text) else {}
+
+
+def found(entry: Entry) -> dict[str, Any]:
+    """Give what an open entry said, bounded, for the note about a decision: a receipt replaces it."""
+    text = {name: value for name, value in carried(entry).items() if name in ("record", "for", *_ENDING[:2])}
+    if len(json.dumps(text.get("record"))) > RECORD_LENGTH:
+        text["record"] = {"id": str(text["record"].get("id"))[:LENGTH], "cut": True}
+    return text
+
+
+def stated(reason: str) -> str:
+    """Return a reason that a person gave, as it may be kept."""
+    return _safe(reason)
 
 
 def _kept(body: str | None) -> dict[str, Raw] | None:

@@ -14,7 +14,7 @@ from onefold.core.key import Key
 
 _PARKED = {
     "in-doubt": "it may have happened, and running it again could double it",
-    "failed": "it did not happen and its attempts are used up",
+    "failed": "it did not happen, and no worker tries it again by itself",
     "by-hand": "it was set aside by hand",
     "beyond-memory": "its record is older than the ledger's memory, so it may have been done before",
 }
@@ -34,7 +34,8 @@ def _told(entry: Entry, seen: Seen) -> str:
             return f"is done since {moment(entry.written)}; {_memory(entry)}"
         case "parked":
             reason = _PARKED[entry.why or "by-hand"]
-            return f"is parked ({entry.why}) since {moment(entry.written)}: {reason}"
+            tried = f"; {_tried(entry)}" if entry.why == "failed" else ""
+            return f"is parked ({entry.why}) since {moment(entry.written)}: {reason}{tried}"
         case "free":
             return f"did not happen yet; {_tried(entry)}, {_waits(entry, seen.idle)}"
         case _ if seen.stood < entry.lease:

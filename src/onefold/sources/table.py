@@ -21,7 +21,15 @@ from onefold.core.errors import Misconfigured
 from onefold.core.record import Broken, Fate, Page, Record, Standing
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.tables import Database, Row
-from onefold.tables.migration import Applied, Columns, conversion, migration
+from onefold.tables.migration import (
+    Applied,
+    Columns,
+    check_own,
+    conversion,
+    index_columns,
+    index_name,
+    migration,
+)
 from onefold.tables.names import checked, checked_table, quoted
 from onefold.tables.times import OURS, Shape, at, is_number, is_time, mixed, shape_of
 
@@ -103,6 +111,7 @@ class Table:
         with self._database.transaction(write=False) as connection:
             if not self._types:
                 self._types = self._checked(self._database.columns(connection, self._table))
+                self._check_index(connection)
                 self._check_times(connection)
             sql = f"SELECT {key} FROM {name} WHERE {mark} IS NULL AND {order} IS NULL LIMIT {UNORDERED}"
             _, lost = self._database.run(connection, sql)
@@ -147,6 +156,7 @@ class Table:
     # ----- what the table is like
 
     def _checked(self, there: dict[str, str]) -> dict[str, str]:
+        check_own(self._table, self._columns, there)
         wanted = [name for name in self._columns if name is not None]
         missing = [name for name in wanted if name not in there]
         if missing:
@@ -155,6 +165,15 @@ class Table:
                 "prints, or name the column None if it is not to be kept"
             )
         return there
+
+    def _check_index(self, connection: Any) -> None:
+        """Warn of an index that serves other columns: rows are still read in order, but by sorting all."""
+        found = self._database.index(connection, self._table, index_name(self._table))
+        if found and found != index_columns(self._database.kind, self._columns):
+            log.warning(
+                "the index %s does not serve the queue on %s: run what migration() of this source prints",
+                *(index_name(self._table), self._table),
+            )
 
     def _check_times(self, connection: Any) -> None:
         """Refuse an order in which texts of two forms stand, and learn the forms of the other times."""
@@ -254,7 +273,8 @@ class Table:
         """Give the statements that turn the table into a queue; with `applied`, what was done is marked."""
         with self._database.transaction(write=False) as connection:
             there = self._database.columns(connection, self._table)
-        return migration(self._database.kind, self._table, self._columns, there, applied)
+            indexed = self._database.index(connection, self._table, index_name(self._table))
+        return migration(self._database.kind, self._table, self._columns, there, applied, indexed)
 
     def migrate(self, applied: Applied | None = None, *, show: Callable[[str], object] = log.info) -> None:
         """Show the statements, then run them, all or none."""

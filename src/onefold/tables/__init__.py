@@ -51,6 +51,9 @@ class Driver(Protocol):
     def columns(self, connection: Any, table: str) -> dict[str, str]:
         """Return the columns of a table, with the types they were declared with; empty if there is none."""
 
+    def index(self, connection: Any, table: str, name: str) -> list[str | None]:
+        """Return the columns of an index, None for each that is no column; empty if there is no index."""
+
     def commit(self, connection: Any) -> None: ...
 
     def roll_back(self, connection: Any) -> None: ...
@@ -143,6 +146,11 @@ class Database:
         if not found:
             raise Misconfigured(f"there is no table {table} in this {self.kind} database: check its name")
         return found
+
+    def index(self, connection: Any, table: str, name: str) -> list[str | None]:
+        """Return the columns of an index, None for each that is no column; empty if there is no index."""
+        with self._driver.translating():
+            return self._driver.index(connection, table, name)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -28,6 +28,12 @@ _COLUMNS = (
     "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s ORDER BY ordinal_position"
 )
 
+_INDEX = (
+    "SELECT column_name FROM information_schema.statistics "
+    "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s AND index_name = %s "
+    "ORDER BY seq_in_index"
+)
+
 
 class Mariadb:
     """MariaDB, behind the one face."""
@@ -66,6 +72,12 @@ class Mariadb:
         with Cursor(connection) as cursor:
             cursor.execute(_COLUMNS, (schema or None, name))
             return {str(one): str(kind) for one, kind in cursor.fetchall()}
+
+    def index(self, connection: Any, table: str, name: str) -> list[str | None]:
+        schema, _, own = table.rpartition(".")
+        with Cursor(connection) as cursor:
+            cursor.execute(_INDEX, (schema or None, own, name))
+            return [column for (column,) in cursor.fetchall()]
 
     def commit(self, connection: Any) -> None:
         connection.commit()

@@ -1,6 +1,7 @@
 """The statements that make a queue of a table that is there: columns, an index, marks for what was applied.
 
-It writes SQL and runs none. Whoever wants it shows it first. What exists is left as it is.
+It writes SQL and runs none. Whoever wants it shows it first. What exists is left as it is, except for the
+queue's own index where that serves other columns.
 """
 
 from __future__ import annotations
@@ -55,10 +56,29 @@ class Applied(NamedTuple):
     same: Sequence[str]
 
 
+def check_own(table: str, queue: Columns, there: Mapping[str, str]) -> None:
+    """Refuse a queue whose id or order the table does not have: no migration can make them up.
+
+    SQLite would not refuse it: it takes the quoted name of a column that is not there for a text.
+    """
+    for setting, column in (("id", queue.id), ("order", queue.order)):
+        if column not in there:
+            raise Misconfigured(
+                f"the table {table} has no column {column}, which {setting}= names: pass {setting}= with one "
+                f"of its columns, {', '.join(there)}"
+            )
+
+
 def migration(
-    kind: Kind, table: str, queue: Columns, there: Mapping[str, str], applied: Applied | None = None
+    kind: Kind,
+    table: str,
+    queue: Columns,
+    there: Mapping[str, str],
+    applied: Applied | None = None,
+    indexed: Sequence[str | None] = (),
 ) -> list[str]:
-    """Write what turns a table into a queue."""
+    """Write what turns a table into a queue; `indexed` are the columns of its index, if there is one."""
+    check_own(table, queue, there)
     name = quoted(kind, checked_table(table))
     added = [column for column in queue.kinds() if column not in there]
     types = TYPES[kind]
@@ -68,7 +88,35 @@ def migration(
     ]
     if applied is not None:
         statements.append(backfill(kind, table, queue, applied))
-    return [*statements, index(kind, table, queue)]
+    return [*statements, *_indexing(kind, table, queue, indexed)]
+
+
+def _indexing(kind: Kind, table: str, queue: Columns, indexed: Sequence[str | None]) -> list[str]:
+    """Write what makes the index, or replaces one that serves other columns or a constant."""
+    if list(indexed) == index_columns(kind, queue) and kind == "mariadb":
+        return []  # it knows no IF NOT EXISTS that every version takes
+    if indexed and list(indexed) != index_columns(kind, queue):
+        return [_drop(kind, table), index(kind, table, queue)]
+    return [index(kind, table, queue)]
+
+
+def index_name(table: str) -> str:
+    """Name the index of a queue."""
+    return f"onefold_{table.replace('.', '_')}_waiting"[:63]
+
+
+def index_columns(kind: Kind, queue: Columns) -> list[str]:
+    """Give the columns that the index of a queue must have."""
+    # MariaDB knows no partial index: what waits stands together, because its mark is NULL.
+    return [*([queue.mark] if kind == "mariadb" else []), queue.order, queue.id]
+
+
+def _drop(kind: Kind, table: str) -> str:
+    schema, _, _ = table.rpartition(".")
+    called = quoted(kind, index_name(table))
+    if kind == "mariadb":
+        return f"DROP INDEX {called} ON {quoted(kind, table)}"
+    return f"DROP INDEX {quoted(kind, schema) + '.' if schema else ''}{called}"
 
 
 def backfill(kind: Kind, table: str, queue: Columns, applied: Applied) -> str:
@@ -94,14 +142,11 @@ def backfill(kind: Kind, table: str, queue: Columns, applied: Applied) -> str:
 
 def index(kind: Kind, table: str, queue: Columns) -> str:
     """Write the index that serves the head of the queue in its order, however many rows are done."""
-    called = f"onefold_{table.replace('.', '_')}_waiting"[:63]
+    called, columns = quoted(kind, index_name(table)), listed(kind, index_columns(kind, queue))
     name, mark = quoted(kind, table), quoted(kind, queue.mark)
     if kind == "mariadb":
-        # It knows no partial index: what waits stands together, because its mark is NULL.
-        columns = listed(kind, (queue.mark, queue.order, queue.id))
-        return f"CREATE INDEX {quoted(kind, called)} ON {name} ({columns})"
-    columns = listed(kind, (queue.order, queue.id))
-    return f"CREATE INDEX IF NOT EXISTS {quoted(kind, called)} ON {name} ({columns}) WHERE {mark} IS NULL"
+        return f"CREATE INDEX {called} ON {name} ({columns})"
+    return f"CREATE INDEX IF NOT EXISTS {called} ON {name} ({columns}) WHERE {mark} IS NULL"
 
 
 def conversion(kind: Kind, table: str, column: str) -> str:

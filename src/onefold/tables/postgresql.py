@@ -30,6 +30,13 @@ _COLUMNS = (
     "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
 )
 
+_INDEX = (
+    "SELECT attname FROM pg_index "
+    "CROSS JOIN LATERAL unnest(indkey) WITH ORDINALITY AS place (number, turn) "
+    "LEFT JOIN pg_attribute ON attrelid = indrelid AND attnum = place.number AND attnum > 0 "
+    "WHERE indexrelid = to_regclass(%s) ORDER BY turn"
+)
+
 
 class Postgresql:
     """PostgreSQL, behind the one face."""
@@ -57,6 +64,10 @@ class Postgresql:
     def columns(self, connection: Connection, table: str) -> dict[str, str]:
         quoted = ".".join(f'"{part}"' for part in table.split("."))
         return dict(connection.execute(_COLUMNS, (quoted,)).fetchall())
+
+    def index(self, connection: Connection, table: str, name: str) -> list[str | None]:
+        quoted = ".".join(f'"{part}"' for part in (*table.split(".")[:-1], name))
+        return [column for (column,) in connection.execute(_INDEX, (quoted,)).fetchall()]
 
     def commit(self, connection: Connection) -> None:
         connection.commit()

@@ -57,6 +57,11 @@ class Sqlite:
         asked = "SELECT name, type FROM pragma_table_info(?, ?)"
         return {str(one): str(kind) for one, kind in connection.execute(asked, (name, schema or "main"))}
 
+    def index(self, connection: apsw.Connection, table: str, name: str) -> list[str | None]:
+        schema, _, _ = table.rpartition(".")
+        asked = "SELECT name FROM pragma_index_info(?, ?) ORDER BY seqno"
+        return [column for (column,) in connection.execute(asked, (name, schema or "main"))]
+
     def commit(self, connection: apsw.Connection) -> None:
         connection.execute("COMMIT")
 

@@ -21,6 +21,7 @@ from onefold.core.tiles import covered
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.alarms import Alarms, Limits, Measured, sentence
 from onefold.worker.coverage import Noted, known, open_tiles
+from onefold.worker.liveness import EVERY
 from onefold.worker.operating import gaps
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.reading import Reader
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from onefold.worker.running import Worker
 
 log = logging.getLogger("onefold.worker")
-
-EVERY = 5.0
-"""Seconds between two looks at a worker."""
 
 COUNT_EVERY = 30.0
 """Seconds between two counts of what waits in the store, which cost time in proportion to it."""
@@ -114,7 +112,7 @@ class Observation:
 
     async def _tell(self, ports: AsyncPorts, status: str) -> None:
         for reader in self.worker.readers:
-            teller = self._tellers.setdefault(reader, Teller(reader, self.worker.name))
+            teller = self._tellers.setdefault(reader, Teller(reader, self.worker.name, self._every))
             try:
                 await teller.tell(ports, status)
             except OnefoldError as error:

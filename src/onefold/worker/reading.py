@@ -66,6 +66,7 @@ class Reader:
         self.source: Source = acting.pipeline.sources[name]
         self.tally = acting.tally
         self.caught_up = False
+        self._was_read = False
         self._acting = acting
         self._ports = ports
         self._owner = owner
@@ -144,10 +145,12 @@ class Reader:
             if close:
                 with anyio.move_on_after(5, shield=True):
                     await close()
+        self._was_read = True
         self._track.turn()
         await self._save("ok")
 
     async def _goes_well(self) -> None:
+        self._was_read = True
         self.tally.errors.pop(self.name, None)
         if self._well_since is None:
             self._well_since = await self._ports.clock.monotonic()
@@ -291,7 +294,13 @@ class Reader:
         if state == self._saved or (not last and now - self._saved_at < SAVE_EVERY):
             return
         text: dict[str, Any] = {"pipeline": self.pipeline.name, "source": self.name, "owner": self._owner}
-        text |= {"status": status, "error": error, "lag": self.lag, "ran": time.time()}
+        text |= {
+            "timed": bool(getattr(self.source, "timed", False)),
+            "status": status,
+            "error": error,
+            "lag": self.known_lag,
+            "ran": time.time(),
+        }
         cursor = self._track.cursor
         try:
             await self._ask(
@@ -312,6 +321,11 @@ class Reader:
     def under_way(self) -> int:
         """How many records were read and are not accounted for yet."""
         return self._track.under_way
+
+    @property
+    def known_lag(self) -> float | None:
+        """How far behind its source this reader is; None while it has read nothing that would tell."""
+        return self.lag if self._was_read or (self._timed and self._track.cursor.at is not None) else None
 
     @property
     def lag(self) -> float:

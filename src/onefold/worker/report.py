@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onefold.core.documents import named, save
 from onefold.core.key import Key
 from onefold.drive import AsyncPorts, arun
+from onefold.worker.liveness import EVERY, current
 
 if TYPE_CHECKING:
     from onefold.worker.reading import Reader
@@ -70,16 +71,18 @@ def told(stands: Any, says: Told, confirmed: Numbers, unconfirmed: Numbers, now:
         **text,
         "since": text.get("since", now),
         "totals": added(text.get("totals", {}), says.counted, unconfirmed if arrived else confirmed),
-        "workers": {**kept, says.worker: mine},
+        "workers": current({**kept, says.worker: mine}, now),
     }
 
 
 class Teller:
     """Tells of one source of a running worker."""
 
-    def __init__(self, reader: Reader, worker: str) -> None:
+    def __init__(self, reader: Reader, worker: str, every: float = EVERY) -> None:
         self._reader = reader
         self._worker = worker
+        # By these, others see later whether this worker still lives, and whether it came after another.
+        self._told = {"every": every, "since": time.time()}
         self._number = 0
         self._confirmed: Numbers = {}
         self._unconfirmed: Numbers = {}
@@ -89,7 +92,7 @@ class Teller:
         reader = self._reader
         self._number += 1
         counted = numbers(reader.tally, reader.name)
-        says = Told(self._worker, self._number, _state(reader, status), counted)
+        says = Told(self._worker, self._number, {**_state(reader, status), **self._told}, counted)
         confirmed, unconfirmed, now = self._confirmed, self._unconfirmed, time.time()
         self._unconfirmed = counted
         names = {"pipeline": reader.pipeline.name, "source": reader.name}
@@ -111,6 +114,7 @@ def _state(reader: Reader, status: str) -> dict[str, Any]:
         "status": "failing" if error and status == "running" else status,
         "connected": connected,
         "error": error[:300] if error else None,
-        "lag": round(reader.lag, 1),
+        "lag": None if (lag := reader.known_lag) is None else round(lag, 1),
+        "finite": bool(getattr(reader.source, "finite", False)),
         "under_way": reader.under_way,
     }

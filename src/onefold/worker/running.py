@@ -16,14 +16,15 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from onefold.core.errors import Misconfigured
+from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.ports import AsyncClock, AsyncStore
 from onefold.core.terms import Duration, seconds
-from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, Tap
+from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, Tap, arun
 from onefold.stores import aconnect
 from onefold.stores.locate import announce, locate, refuse_empty, working_folder
 from onefold.worker.acting import Acting
 from onefold.worker.endpoints import pools
+from onefold.worker.leftover import Leftover, leftover
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.reading import Reader
 from onefold.worker.recovery import Recovery
@@ -64,6 +65,8 @@ class Worker:
         self.pipelines = tuple(pipelines)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.tallies = {one.name: Tally(one.sources) for one in pipelines}
+        self.leftovers: dict[str, Leftover] = {}
+        """What each pipeline left open in the store; counted when all sources have ended by themselves."""
         self.readers: list[Reader] = []
         self.once = once
         """Whether to end when every source was read to its present."""
@@ -110,6 +113,7 @@ class Worker:
         if self._asked:
             self._stop.set()
         self._signal = None
+        self.leftovers = {}
         store = self._connected()
         merged = AsyncMerged(store, self.clock)
         ports = AsyncPorts(merged, clock=self.clock, tap=self.tap)
@@ -177,7 +181,17 @@ class Worker:
                 # Every source has ended, or we are stopping: what is due in entries is done before the end.
                 for recovery in recoveries:
                     recovery.finish()
+            if not self.stopping:
+                await self._note_leftovers(ports)
             self.stop()
+
+    async def _note_leftovers(self, ports: AsyncPorts) -> None:
+        """Count what this run leaves open: cron looks at nothing but the exit code and the last line."""
+        try:
+            for pipeline in self.pipelines:
+                self.leftovers[pipeline.name] = await arun(leftover(pipeline.name), ports)
+        except OnefoldError as error:
+            log.warning("what is parked or waits could not be counted: %s", error)
 
     def _is_stopping(self) -> bool:
         return self.stopping
@@ -207,7 +221,8 @@ class Worker:
                     self._hurry.cancel()
 
     def _code(self) -> int:
-        if any(tally.total("in-doubt") for tally in self.tallies.values()):
+        in_doubt = any(tally.total("in-doubt") for tally in self.tallies.values())
+        if in_doubt or any(left.parked for left in self.leftovers.values()):
             return NEEDS_A_PERSON
         if self.once and any(tally.errors for tally in self.tallies.values()):
             return FAILED
