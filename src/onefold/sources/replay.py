@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import anyio
-import anyio.to_thread
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
@@ -21,6 +20,7 @@ from onefold.core.record import At, Broken, Fate, Page, Record
 from onefold.core.rows import Field, named, pick
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.core.wire import Unreadable, flaw, parse, quoted
+from onefold.drive.threads import LINGER, in_thread
 
 CHUNK = 2**16
 LOOKS = 0.05
@@ -136,17 +136,19 @@ class Replay:
 
     async def _opened(self) -> BinaryIO:
         if self._file == "-":
-            return sys.stdin.buffer
+            # Without a buffer: a stop leaves a thread at the pipe, and its lock would abort the exit.
+            return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
         if not isinstance(self._file, str | Path):
             return self._file
         try:
-            return await anyio.to_thread.run_sync(Path(self._file).open, "rb")
+            return await in_thread(Path(self._file).open, "rb", linger=LINGER)
         except OSError as error:
             raise Unreadable(f"{self._file} cannot be read: {error.strerror}") from None
 
     async def _chunk(self, file: Any) -> bytes:
         """Read what is there, and wait only if nothing is: a stop leaves a thread at the pipe behind."""
-        chunk: bytes = await anyio.to_thread.run_sync(file.read1, CHUNK, abandon_on_cancel=not self.repeats)
+        read = getattr(file, "read1", file.read)
+        chunk: bytes = await in_thread(read, CHUNK, linger=LINGER if self.repeats else 0.0)
         return chunk
 
     async def _torn(self, file: BinaryIO, lines: Lines) -> list[Line]:

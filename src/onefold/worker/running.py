@@ -24,6 +24,7 @@ from onefold.stores import aconnect
 from onefold.stores.locate import announce, locate, refuse_empty, working_folder
 from onefold.worker.acting import Acting
 from onefold.worker.endpoints import pools
+from onefold.worker.leaving import Leaving
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.reading import Reader
 from onefold.worker.recovery import Recovery
@@ -45,6 +46,9 @@ class Worker:
 
     clock: AsyncClock = AsyncWallClock()
     """How this worker measures its leases; a simulation may set another before running."""
+
+    leaving: Leaving | None = None
+    """Keeps the promise of a signal to end in time; set it before running if the process is yours to end."""
 
     def __init__(
         self,
@@ -202,6 +206,8 @@ class Worker:
                 name, again = signal.Signals(number).name, self._signal is not None
                 log.info("%s: %s", name, "at once" if again else f"stopping within {self._grace:.0f} s")
                 self._signal = int(number)
+                if self.leaving:
+                    self.leaving.promise(0.0 if again else self._grace, FAILED)
                 self.stop()
                 if again and self._hurry:
                     self._hurry.cancel()
