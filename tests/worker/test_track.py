@@ -78,3 +78,53 @@ def test_in_whatever_order_pages_end_the_cursor_stops_at_the_first_open_record(p
         run.end(ticket, *fates)
 
     assert run.track.cursor.at == (flat.index("open") if "open" in flat else at - 1)
+
+
+# ----- memory
+
+
+def test_pages_that_are_through_behind_one_that_hangs_take_up_no_memory():
+    run = Run()
+    hangs = run.enter(1, 2)
+    run.end(run.enter(3, 4), "done", "done")
+    for _ in range(10_000):  # the source is read again and again, and shows the same, and something new
+        run.track.end(run.track.enter([(at, str(at).encode()) for at in (1, 2, 3, 4)]))
+        run.track.turn()
+
+    assert run.track.remembered <= 2 + 2 + 3
+    assert run.track.cursor.at is None
+    assert run.end(hangs, "done", "done") == 4
+
+
+class Forgetful(Track):
+    """A track that puts nothing together, for comparison."""
+
+    def _put_together(self) -> None:
+        pass
+
+
+SHOWN = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
+
+
+@given(SHOWN, st.randoms(use_true_random=False))
+def test_a_track_that_puts_pages_together_moves_its_cursor_as_one_that_does_not(pages, random):
+    recent = Recent()
+    tracks = [Track(Cursor(), recent), Forgetful(Cursor(), recent)]
+    under_way: list[tuple[list[Ticket], list[bytes]]] = []
+    while pages or under_way:
+        if pages and (not under_way or random.random() < 0.6):
+            places = [(at, str(at).encode()) for at in pages.pop(0)]
+            fresh = [key for _, key in places if not recent.knows(key)]
+            for key in fresh:
+                recent.begin(key)
+            under_way.append(([track.enter(places) for track in tracks], fresh))
+            continue
+        tickets, fresh = under_way.pop(random.randrange(len(under_way)))
+        for key in fresh:
+            recent.end(key, random.choice(["done", "kept", "open"]))
+        together, apart = (track.end(one).at for track, one in zip(tracks, tickets, strict=True))
+        assert together == apart
+        assert tracks[0].remembered <= tracks[1].remembered
+        if random.random() < 0.2:
+            for track in tracks:
+                track.turn()
