@@ -83,7 +83,7 @@ def _run(
     check_named(located, "run")
     taken = bound(settings.listen, origins["listen"].origin) if settings.listen else None
     store = _connected(located)
-    worker = Worker(pipelines, store=store, grace=settings.grace, once=once)
+    worker = Worker(pipelines, store=store, grace=settings.grace, once=once, purge=settings.purge)
     worker.leaving = leaving = Leaving()
     observation = Observation(worker)
     worker.beside += [live.attend, observation.attend]

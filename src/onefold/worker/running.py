@@ -26,6 +26,7 @@ from onefold.worker.acting import Acting
 from onefold.worker.endpoints import pools
 from onefold.worker.leaving import Leaving
 from onefold.worker.pipeline import Pipeline
+from onefold.worker.purging import Purging
 from onefold.worker.reading import Reader
 from onefold.worker.recovery import Recovery
 from onefold.worker.tally import Tally
@@ -58,6 +59,7 @@ class Worker:
         grace: Duration = "30s",
         name: str | None = None,
         once: bool = False,
+        purge: bool = True,
         beside: Sequence[Beside] = (),
     ) -> None:
         names = [pipeline.name for pipeline in pipelines]
@@ -72,6 +74,8 @@ class Worker:
         self.once = once
         """Whether to end when every source was read to its present."""
         self.beside = [*(pool.attend for pool in pools(pipelines)), *beside]
+        if purge and any(one.terms.keep is not None for one in pipelines):
+            self.beside.append(Purging(self.name, self.tallies, self._is_stopping).attend)
         self._hurry: anyio.CancelScope | None = None
         if isinstance(store, str):
             refuse_empty(store, "the URL of the store")
