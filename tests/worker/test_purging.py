@@ -93,7 +93,12 @@ def test_a_round_is_bounded_and_the_next_one_goes_on_where_it_ended(world: World
     world.now += DAY
     looked: list[int] = []
     scan = world.memory.scan
-    world.memory.scan = lambda *args: looked.append(args[-1]) or scan(*args)  # type: ignore[method-assign, assignment, func-returns-value]
+
+    def counted(*args: Any) -> Any:
+        looked.append(args[-1])
+        return scan(*args)
+
+    world.memory.scan = counted  # type: ignore[method-assign]
 
     first = world.purge()
     assert sum(looked) == purging.PAGES * PAGE
