@@ -98,7 +98,7 @@ def test_a_round_is_bounded_and_the_next_one_goes_on_where_it_ended(world: World
         looked.append(args[-1])
         return scan(*args)
 
-    world.memory.scan = counted  # type: ignore[method-assign]
+    world.memory.scan = counted  # type: ignore[method-assign, assignment]
 
     first = world.purge()
     assert sum(looked) == purging.PAGES * PAGE
