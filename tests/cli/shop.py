@@ -66,7 +66,6 @@ async def endless(cursor):
 
 async def polled(cursor):
     yield Page([record for record in shown() if cursor.at is None or record.at >= cursor.at])
-    await anyio.sleep(0.05)
 
 
 def tell(record, claim):
@@ -82,7 +81,7 @@ def made(name, reads, does, each=None, **more):
 
 pipeline = made("prices", Reads(lambda cursor: shown(), finite=True), act)
 live = made("prices", Reads(endless), act)
-polls = made("prices", Reads(polled), act)
+polls = made("prices", Reads(polled, every=0.05), act)
 waits = made("prices", Reads(endless), slow)
 waits_again = made("prices", Reads(endless), slow, effect="idempotent")
 '''
@@ -112,7 +111,7 @@ def pipelines(settings, live):
         async def each(record):
             return await names.value()
 
-        return made("told", Reads(polled), tell, each=each)
+        return made("told", Reads(polled, every=0.05), tell, each=each)
     return made("told", Reads(lambda cursor: shown(), finite=True), act)
 '''
 
@@ -161,12 +160,12 @@ def run_once(*words: str) -> subprocess.CompletedProcess[str]:
 class Working:
     """A worker as a process; its log goes to a file, and can be waited for."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *words: str, stdin: int = subprocess.DEVNULL) -> None:
         self._log = folder / f"log-{len(list(folder.glob('log-*')))}.txt"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
                 command("run", *words),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

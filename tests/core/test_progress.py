@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold.core.coverage import Span, Tile, checked, gaps, judge, merge, subtract, tiles
-from onefold.core.cursor import Cursor, advance, start
+from onefold.core.cursor import Cursor, advance, needed, start
 from onefold.core.errors import Misconfigured
 from onefold.core.record import Mark, Record
 
@@ -55,7 +55,7 @@ def test_a_cursor_never_passes_an_open_record_and_never_goes_back(at, fates):
     ],
 )
 def test_a_cursor_takes_the_mark_of_a_page_once_it_has_reached_it(fates, expected):
-    assert advance(Cursor(3, "old"), fates, Mark(4, "new")) == expected
+    assert advance(Cursor(3, "old"), fates, [Mark(4, "new")]) == expected
     assert advance(Cursor(3, "old"), [(5, "done")]) == Cursor(5, "old")
 
 
@@ -140,3 +140,20 @@ def test_spans_need_zones_and_an_end_after_their_start():
         Span.between(since.replace(tzinfo=None), until)
     with pytest.raises(Misconfigured, match="no cells"):
         list(tiles(checked(Span(0, 1)), 0))
+
+
+@pytest.mark.parametrize(
+    ("places", "kept"),
+    [([], ""), ([0], ""), ([1], "a"), ([2, 4], "b"), ([1, 5], "ac"), ([9], "c"), ([1, 3, 9], "abc")],
+)
+def test_marks_that_no_place_needs_are_left_out(places, kept):
+    marks = [Mark(1, "a"), Mark(2, "b"), Mark(5, "c")]
+
+    assert "".join(mark.known for mark in needed(marks, places)) == kept
+
+
+def test_a_cursor_takes_the_last_mark_that_it_has_reached():
+    marks = [Mark(1, "a"), Mark(2, "b"), Mark(5, "c")]
+
+    assert advance(Cursor(), [(3, "done")], marks) == Cursor(3, "b")
+    assert advance(Cursor(0, "old"), [(0, "done")], marks) == Cursor(0, "old")

@@ -99,6 +99,8 @@ def test_what_is_nested_without_end_is_left_as_it_is():
 
     assert taken == []
     assert flaw(sound) == f"it is nested deeper than {DEPTH} levels"
+
+
 def test_values_that_follow_each_other_are_read_one_by_one():
     text = '{"a": 1} [NaN]'
     first, end = parse_next(text, 0)

@@ -113,6 +113,13 @@ def test_without_a_file_there_are_only_defaults(tmp_path: Path):
     assert {one.origin for one in origins.values()} == {"the default"}
 
 
+@pytest.mark.parametrize(("text", "purges"), [("", True), ("[worker]\npurge = false\n", False)])
+def test_a_setting_turns_the_purge_of_workers_off(tmp_path: Path, text: str, purges: bool):
+    settings, _ = worker_settings(written(tmp_path, text), {})
+
+    assert settings.purge is purges
+
+
 def test_the_nearest_file_upwards_is_read(tmp_path: Path):
     written(tmp_path, TEXT)
     (tmp_path / "a" / "b").mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Literal
 
 import pytest
@@ -98,6 +99,16 @@ def test_a_cursor_that_is_held_back_in_one_file_keeps_the_mark_of_that_file():
     assert run.track.cursor == Cursor(5, "second")
 
 
+def test_pages_that_are_put_together_keep_the_mark_of_the_file_in_which_the_cursor_stops():
+    run = Run()
+    hangs = run.enter(1, mark=Mark(1, "first"))
+    run.end(run.enter(2, 3, mark=Mark(2, "second")), "open", "done")
+    run.end(run.enter(4, mark=Mark(4, "third")), "done")
+    run.end(hangs, "done")
+
+    assert run.track.cursor == Cursor(2, "second")
+
+
 @pytest.mark.parametrize(
     ("stored", "own", "taken"),
     [
@@ -121,3 +132,84 @@ def test_a_mark_is_stored_with_its_cursor_and_a_text_without_one_is_understood()
     assert text == {"at": 5, "generation": 0, "mark": {"base": 0}}
     assert position(text) == (Cursor(5, {"base": 0}), 0)
     assert position({"at": 3}) == (Cursor(3), 0)
+
+
+# ----- memory
+
+
+def test_pages_that_are_through_behind_one_that_hangs_take_up_no_memory():
+    run = Run()
+    hangs = run.enter(1, 2)
+    run.end(run.enter(3, 4), "done", "done")
+    for _ in range(10_000):  # the source is read again and again, and shows the same, and something new
+        run.track.end(run.track.enter([(at, str(at).encode()) for at in (1, 2, 3, 4)]))
+        run.track.turn()
+
+    assert run.track.remembered <= 2 + 2 + 3
+    assert run.track.cursor.at is None
+    assert run.end(hangs, "done", "done") == 4
+
+
+class Forgetful(Track):
+    """A track that puts nothing together, for comparison."""
+
+    def _put_together(self) -> None:
+        pass
+
+
+def ended_at_random(pages, random, step):
+    """Let a track that puts pages together and one that does not hear of pages, which end in any order."""
+    recent = Recent()
+    tracks = [Track(Cursor(), recent), Forgetful(Cursor(), recent)]
+    under_way: list[tuple[list[Ticket], list[bytes]]] = []
+    while pages or under_way:
+        if pages and (not under_way or random.random() < 0.6):
+            places = [(at, str(at).encode()) for at in pages.pop(0)]
+            fresh = [key for _, key in places if not recent.knows(key)]
+            for key in fresh:
+                recent.begin(key)
+            under_way.append(([track.enter(places) for track in tracks], fresh))
+            continue
+        tickets, fresh = under_way.pop(random.randrange(len(under_way)))
+        for key in fresh:
+            recent.end(key, random.choice(["done", "kept", "open"]))
+        for track, ticket in zip(tracks, tickets, strict=True):
+            track.end(ticket)
+        step(*tracks)
+    return tracks
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_a_track_that_puts_pages_together_moves_its_cursor_as_one_that_does_not(sizes, random):
+    places = count()
+    pages = [[next(places) for _ in range(size)] for size in sizes]
+
+    def check(together: Track, apart: Track) -> None:
+        assert together.cursor == apart.cursor
+        assert together.remembered <= apart.remembered
+
+    ended_at_random(pages, random, check)
+
+
+SHOWN = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
+
+
+@given(SHOWN, st.randoms(use_true_random=False))
+def test_a_track_that_puts_pages_together_arrives_where_one_does_that_does_not(pages, random):
+    """In between they may differ: on one page, what comes late is not told from what came before it."""
+
+    def turn(*tracks: Track) -> None:
+        if random.random() < 0.2:
+            for track in tracks:
+                track.turn()
+
+    tracks = ended_at_random(pages, random, turn)
+    for _ in range(3):  # what is open holds a cursor for so many turns, if it is not shown again
+        turn_all(tracks)
+    assert [track.cursor.at for track in tracks] == [99, 99]
+
+
+def turn_all(tracks):
+    for track in tracks:
+        track.turn()
+        track.end(track.enter([(99, None)]))

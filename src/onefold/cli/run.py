@@ -62,9 +62,7 @@ def run(names: tuple[str, ...], once: bool, listen: str | None, grace: str | Non
     options, found = asked(), nearest()
     settings, origins = worker_settings(found, {"listen": listen, "grace": grace, "log": log})
     configure(settings.log)
-    worker, code = _run(names, once, found, settings, origins, options)
-    _told(worker, code, options)
-    return code
+    return _run(names, once, found, settings, origins, options)
 
 
 def _run(
@@ -74,9 +72,11 @@ def _run(
     settings: WorkerSettings,
     origins: Values,
     options: Asked,
-) -> tuple[Worker, int]:
+) -> int:
     import anyio
 
+    from onefold.drive.threads import left_running
+    from onefold.worker.leaving import Leaving
     from onefold.worker.listening import Listening, bound
     from onefold.worker.loading import chosen
     from onefold.worker.observing import Observation
@@ -89,7 +89,8 @@ def _run(
     check_named(located, "run")
     taken = bound(settings.listen, origins["listen"].origin) if settings.listen else None
     store = _connected(located)
-    worker = Worker(pipelines, store=store, grace=settings.grace, once=once)
+    worker = Worker(pipelines, store=store, grace=settings.grace, once=once, purge=settings.purge)
+    worker.leaving = leaving = Leaving()
     observation = Observation(worker)
     worker.beside += [live.attend, observation.attend]
     listening = Listening(taken, observation) if taken else None
@@ -99,10 +100,15 @@ def _run(
     async def work() -> int:
         await _reached(store, located)
         _announce(worker, located, listening.url if listening else None)
-        return await worker.arun(signals=True)
+        code = await worker.arun(signals=True)
+        # Here and not after the loop: its end waits for threads of the user's.
+        _told(worker, code, options)
+        if leaving.is_promised:
+            leaving.last(code, left_running() > 0)
+        return code
 
     try:
-        return worker, anyio.run(work)
+        return anyio.run(work)
     except BaseExceptionGroup as group:
         raise _alone(group) from None
 

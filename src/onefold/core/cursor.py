@@ -6,7 +6,7 @@ It moves only past records that are accounted for, and never backwards without a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from onefold.core.record import At, Fate, Mark
@@ -21,12 +21,12 @@ class Cursor(NamedTuple):
     """What the source said it must find again to go on from here; None for sources that need nothing."""
 
 
-def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]], mark: Mark | None = None) -> Cursor:
+def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]], marks: Sequence[Mark] = ()) -> Cursor:
     """Move a cursor up to the first record that is still open, or to the last one seen.
 
     A record below the cursor is late, not old: it does not move the cursor back, and while it is open
-    the cursor stands still, or `lag` would one day no longer reach it. The mark of the page replaces the
-    cursor's only once the cursor has reached it: a cursor that is held back in one file must find that file.
+    the cursor stands still, or `lag` would one day no longer reach it. A mark replaces the cursor's only once
+    the cursor has reached it: a cursor that is held back in one file must find that file.
     """
     reached, stopped = cursor.at, None
     for at, fate in fates:
@@ -38,7 +38,18 @@ def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]], mark: Mark | None 
         reached = min(reached, stopped)
     if reached is None or (cursor.at is not None and reached < cursor.at):
         return cursor
-    return Cursor(reached, cursor.mark if mark is None or reached < mark.since else mark.known)
+    known = [mark.known for mark in marks if mark.since <= reached]
+    return Cursor(reached, known[-1] if known else cursor.mark)
+
+
+def needed(marks: Sequence[Mark], places: Sequence[At]) -> tuple[Mark, ...]:
+    """Leave out marks that a cursor at none of these places would take: another one replaces them there."""
+    taken = {index for at in places for index in [_last(marks, at)] if index is not None}
+    return tuple(marks[index] for index in sorted(taken))
+
+
+def _last(marks: Sequence[Mark], at: At) -> int | None:
+    return max((index for index, mark in enumerate(marks) if mark.since <= at), default=None)
 
 
 def start(cursor: Cursor, lag: Seconds = 0.0) -> At | None:

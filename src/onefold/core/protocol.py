@@ -397,14 +397,29 @@ async def set_aside(bids: Sequence[Bid], why: Why) -> list[Answer]:
 # ----- hygiene
 
 
+class Purged(NamedTuple):
+    """A page of done entries that was looked at: what was removed of it, and where the next one starts."""
+
+    removed: Sequence[tuple[Key, Entry]]
+    after: str | None
+
+
+async def purge_page(scope: str | None, after: str | None, page: int) -> Purged:
+    """Remove the done entries of one page whose memory ran out."""
+    found, after = await scan(scope, ("done",), False, after, page)
+    old = {key.id: (key, seen.entry) for key, seen in found if seen.entry and claims.forgotten(seen)}
+    if not old:
+        return Purged((), after)
+    replies = await swap([claims.purge(*old[id]) for id in sorted(old)])
+    gone = zip(sorted(old), replies, strict=True)
+    return Purged([old[id] for id, reply in gone if reply == NOTHING], after)
+
+
 async def purge(scope: str | None = None, page: int = 1000) -> int:
     """Remove done entries whose memory ran out, walking over everything; return how many went."""
     removed, after = 0, None
     while True:
-        found, after = await scan(scope, ("done",), False, after, page)
-        old = [claims.purge(key, seen.entry) for key, seen in found if seen.entry and claims.forgotten(seen)]
-        if old:
-            replies = await swap(sorted(old, key=lambda change: change.key.id))
-            removed += sum(reply == NOTHING for reply in replies)
+        gone, after = await purge_page(scope, after, page)
+        removed += len(gone)
         if after is None:
             return removed

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-import anyio.to_thread
-
 from onefold.core.coverage import Span
 from onefold.core.errors import Misconfigured
 from onefold.core.terms import Duration, seconds
+from onefold.drive.threads import in_thread
 from onefold.tables import PATIENCE, Database
 from onefold.tables.names import checked_table, listed, quoted
 
@@ -111,14 +110,14 @@ class BarTable:
 
     async def keep(self, rows: Sequence[BarRow]) -> Kept:
         """Store rows, and tell what they met."""
-        return await anyio.to_thread.run_sync(self.write, rows)
+        return await in_thread(self.write, rows)
 
     async def stored(self, symbol: str, timeframe: str, span: Span) -> Mapping[int, int]:
         """Say which bars of a span are stored: their starts in seconds, each with its conflicts."""
-        return await anyio.to_thread.run_sync(self.read, symbol, timeframe, span)
+        return await in_thread(self.read, symbol, timeframe, span)
 
     async def aclose(self) -> None:
-        await anyio.to_thread.run_sync(self._database.close)
+        await in_thread(self._database.close)
 
     def close(self) -> None:
         """Let go of the connection."""

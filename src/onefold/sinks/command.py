@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import anyio.to_thread
-
 from onefold.core.entry import Effect
 from onefold.core.errors import Refused, Rejected
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, seconds
+from onefold.drive.threads import in_thread
 
 NOT_NOW = 75
 NEVER = range(64, 79)
@@ -46,7 +45,7 @@ class Command:
         self._timeout = seconds(timeout, "timeout")
 
     async def put(self, work: Sequence[tuple[Claim, Record]]) -> Sequence[Any | Exception]:
-        return [await anyio.to_thread.run_sync(self._run, claim, record) for claim, record in work]
+        return [await in_thread(self._run, claim, record) for claim, record in work]
 
     def _run(self, claim: Claim, record: Record) -> Any | Exception:
         variables = {"ONEFOLD_KEY": claim.key.id.hex(), "ONEFOLD_FENCE": str(claim.fence)}

@@ -6,14 +6,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import anyio.to_thread
-
 from onefold.core.entry import Effect
 from onefold.core.errors import Misconfigured, Unfinished
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, Seconds, forever_or_seconds
 from onefold.drive.functions import kind, name_of, unfinished
+from onefold.drive.threads import in_thread
 
 Acts = Callable[..., Any | Awaitable[Any]]
 
@@ -21,7 +20,8 @@ Acts = Callable[..., Any | Awaitable[Any]]
 class Function:
     """Calls `act(record)`, or `act(record, claim)` if it takes two; what it returns is the receipt.
 
-    A sync function runs in a thread. Say what its effect is: nothing is assumed but *one-shot*.
+    A sync function runs in a thread, for which the exit of a worker does not wait. Say what its effect is:
+    nothing is assumed but *one-shot*.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Function:
             if inspect.iscoroutinefunction(self._act):
                 result = await self._act(*args)
             else:
-                given = await anyio.to_thread.run_sync(self._act, *args)
+                given = await in_thread(self._act, *args)
                 result = await given if inspect.isawaitable(given) else given
             if what := unfinished(result):
                 raise Unfinished(

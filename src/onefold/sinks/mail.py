@@ -18,14 +18,13 @@ from email.policy import SMTP
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import anyio.to_thread
-
 from onefold.core.entry import Effect
 from onefold.core.errors import Misconfigured, Refused, Rejected
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.redaction import ESCAPED, check_login
 from onefold.core.terms import Duration, seconds
+from onefold.drive.threads import in_thread
 
 STORED = 32 * 1024
 """The longest mail that is stored before it is sent, in bytes."""
@@ -101,7 +100,7 @@ class Mail:
         try:
             mail = claim.request or self._written(claim, record)
             message = composed(mail, self._sender, claim.key.id.hex())
-            return await anyio.to_thread.run_sync(self._deliver, message)
+            return await in_thread(self._deliver, message)
         except (Refused, InDoubt) as error:
             return error
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import anyio.to_thread
-
 from onefold.core.entry import Effect
 from onefold.core.errors import Later, Misconfigured, Unfinished, Unreachable
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Seconds
 from onefold.drive.functions import kind, name_of, unfinished
+from onefold.drive.threads import in_thread
 from onefold.tables import Database
 
 AWAY: Seconds = 5.0
@@ -63,7 +62,7 @@ class Transaction:
 
     async def put(self, work: Work) -> Sequence[Any | Exception]:
         """Write in transactions of its own, one for each record, so that a bad one stands for itself."""
-        return [await anyio.to_thread.run_sync(self._alone, claim, record) for claim, record in work]
+        return [await in_thread(self._alone, claim, record) for claim, record in work]
 
     def _alone(self, claim: Claim, record: Record) -> Any:
         try:
@@ -76,4 +75,4 @@ class Transaction:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        await anyio.to_thread.run_sync(self._database.close)
+        await in_thread(self._database.close)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import anyio
-import anyio.to_thread
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
@@ -21,6 +20,7 @@ from onefold.core.record import Broken, Fate, Page, Record
 from onefold.core.rows import Field, named, pick
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.core.wire import Unreadable, flaw, parse, quoted
+from onefold.drive.threads import LINGER, in_thread
 from onefold.sources.lines import CHUNK, Line, Lines
 from onefold.sources.rotation import Step, Trail
 
@@ -99,23 +99,27 @@ class Replay:
             await pages.aclose()
 
     async def _read_stream(self) -> AsyncGenerator[Page]:
-        file, lines = sys.stdin.buffer if self._file == "-" else self._file, Lines(self._line_limit)
+        file, lines = self._stream(), Lines(self._line_limit)
         while chunk := await self._chunk(file):
             whole = lines.take(chunk)
             if whole:
                 yield self._page(Step(whole), more=True)
         yield self._page(Step(lines.end()))
 
+    def _stream(self) -> Any:
+        # Without a buffer: a stop leaves a thread at the pipe, and its lock would abort the exit.
+        return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer) if self._file == "-" else self._file
+
     async def _chunk(self, file: Any) -> bytes:
         """Read what is there, and wait only if nothing is: a stop leaves a thread at the pipe behind."""
-        chunk: bytes = await anyio.to_thread.run_sync(file.read1, CHUNK, abandon_on_cancel=True)
+        chunk: bytes = await in_thread(getattr(file, "read1", file.read), CHUNK)
         return chunk
 
     async def _read_file(self, path: Path, cursor: Cursor) -> AsyncGenerator[Page]:
         trail = Trail(path, self._line_limit, self._patience, by_number=self._id is None)
         caught_up, torn = False, Patience(self._patience)
         try:
-            step = await anyio.to_thread.run_sync(trail.begin, cursor)
+            step = await in_thread(trail.begin, cursor, linger=LINGER)
             while True:
                 if step.lines or step.gap:
                     yield self._page(step, more=trail.is_behind or not caught_up)
@@ -127,7 +131,7 @@ class Replay:
                 if step.waits:
                     # A line or a file that is nearly read is looked for soon; new ones as often as is wished.
                     await anyio.sleep(LOOKS if self._follow is None or trail.is_behind else self._follow)
-                step = await anyio.to_thread.run_sync(trail.step)
+                step = await in_thread(trail.step, linger=LINGER)
         finally:
             trail.close()
 

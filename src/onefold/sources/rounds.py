@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
 import anyio
-import anyio.to_thread
 
 from onefold.core.cursor import Cursor
 from onefold.core.record import Fate, Page, Record, Standing
 from onefold.core.terms import Duration, Seconds, seconds
+from onefold.drive.threads import LINGER, in_thread
 
 
 class Shows(Protocol):
@@ -45,7 +45,7 @@ class Rounds:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         pages = self._shows.pages(cursor)
-        while (page := await anyio.to_thread.run_sync(next, pages, None)) is not None:
+        while (page := await in_thread(next, pages, None, linger=LINGER)) is not None:
             yield page
         await anyio.sleep(self._every)
 
@@ -53,7 +53,7 @@ class Rounds:
         """Nothing to do: `note` hears more."""
 
     async def note(self, standings: Sequence[Standing]) -> None:
-        await anyio.to_thread.run_sync(self._shows.note, standings)
+        await in_thread(self._shows.note, standings, linger=LINGER)
 
     async def aclose(self) -> None:
-        await anyio.to_thread.run_sync(self._shows.close)
+        await in_thread(self._shows.close)

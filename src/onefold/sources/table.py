@@ -14,12 +14,12 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
 from onefold.core.record import Broken, Fate, Page, Record, Standing
 from onefold.core.terms import Duration, Seconds, seconds
+from onefold.drive.threads import LINGER, in_thread
 from onefold.tables import Database, Row
 from onefold.tables.migration import (
     Applied,
@@ -94,10 +94,10 @@ class Table:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         """Show everything that waits, once; the cursor is not needed: the table itself knows what is done."""
-        broken = await anyio.to_thread.run_sync(self._prepare)
+        broken = await in_thread(self._prepare, linger=LINGER)
         after: Row | None = None
         while True:
-            records, bad, after = await anyio.to_thread.run_sync(self._shown, after)
+            records, bad, after = await in_thread(self._shown, after, linger=LINGER)
             yield Page(records, more=after is not None, broken=[*broken, *bad])
             broken = []
             if after is None:
@@ -215,7 +215,7 @@ class Table:
         """Write into the rows how they stand."""
         known = [one for one in standings if one.fate != "open"]
         if known:
-            await anyio.to_thread.run_sync(self._note, known)
+            await in_thread(self._note, known, linger=LINGER)
 
     def _note(self, standings: Sequence[Standing]) -> None:
         kept = [one for one in standings if one.fate != "done" and self._shows]
@@ -292,7 +292,7 @@ class Table:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        await anyio.to_thread.run_sync(self._database.close)
+        await in_thread(self._database.close)
 
     def _name(self, name: str) -> str:
         return quoted(self._database.kind, name)

@@ -15,7 +15,7 @@ from typing import Any
 from onefold.core.errors import Misconfigured
 
 TOP = ("store", "worker", "pipelines", "apps")
-WORKER = ("grace", "listen", "log")
+WORKER = ("grace", "listen", "log", "purge")
 PIPELINE = (
     "use",
     "lease",

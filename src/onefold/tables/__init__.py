@@ -29,6 +29,9 @@ SCHEMES: dict[str, Kind] = {
     "mysql": "mariadb",
 }
 
+CLOSING: Seconds = 1.0
+"""How long closing waits for a call that is under way."""
+
 PATIENCE: Seconds = 5.0
 """How long to wait for another's lock before giving up; then nothing was written."""
 
@@ -153,9 +156,13 @@ class Database:
             return self._driver.index(connection, table, name)
 
     def close(self) -> None:
-        """Let go of the connection."""
-        with self._lock:
+        """Let go of the connection. A call that hangs keeps it, and nobody waits for that."""
+        if not self._lock.acquire(timeout=CLOSING):
+            return
+        try:
             self._drop()
+        finally:
+            self._lock.release()
 
 
 _INHERITED: list[object] = []

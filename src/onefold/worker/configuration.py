@@ -64,6 +64,8 @@ class WorkerSettings(msgspec.Struct, frozen=True):
     grace: float | str = "30s"
     listen: str | None = None
     log: Literal["text", "json"] = "text"
+    purge: bool = True
+    """Whether it removes done entries whose `keep` is over."""
 
 
 class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):

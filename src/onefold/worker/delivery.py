@@ -27,6 +27,7 @@ from onefold.core.record import Fate
 from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
 from onefold.drive.functions import unfinished
+from onefold.drive.threads import Calls
 from onefold.drive.tokens import tokens
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
@@ -299,6 +300,10 @@ class Delivery:
 
     async def _put(self, chunk: Sequence[Attempt]) -> Sequence[Any | BaseException]:
         """Let the sink act; what it raises as a whole is the answer to each."""
+        with Calls() as calls:
+            return await self._put_under(chunk, calls)
+
+    async def _put_under(self, chunk: Sequence[Attempt], calls: Calls) -> Sequence[Any | BaseException]:
         pulse = chunk[0].pulse if len(chunk) == 1 else None
         limit: asyncio.Timeout | None = None
         try:
@@ -312,14 +317,26 @@ class Delivery:
                         _cut_off(limit)
                 return _one_each(self.sink, await acting, len(chunk))
         except asyncio.CancelledError as error:
-            with anyio.move_on_after(LAST_WORDS, shield=True):
-                await self._ended(chunk, [error] * len(chunk), {})
+            await self._cut_short(chunk, error, calls)
             raise
         except Exception as error:
             return [self._told(chunk, error, limit)] * len(chunk)
         finally:
             if pulse is not None:
                 pulse.tell = None
+
+    async def _cut_short(self, chunk: Sequence[Attempt], error: asyncio.CancelledError, calls: Calls) -> None:
+        """Write the end of effects that were cancelled, unless a thread still works at them.
+
+        A thread cannot be cancelled. So its claim stays held, as that of a worker that was killed; a one-shot
+        effect is in doubt either way.
+        """
+        if calls.running and self._effect != "one-shot":
+            log.warning("%s: %d effects still run in a thread: their claims run out", self.name, len(chunk))
+            self._leave(chunk, {})
+            return
+        with anyio.move_on_after(LAST_WORDS, shield=True):
+            await self._ended(chunk, [error] * len(chunk), {})
 
     def _told(self, chunk: Sequence[Attempt], error: Exception, limit: asyncio.Timeout | None) -> Exception:
         """Say what an error means: what was cut off by us is told from what the sink raised itself."""

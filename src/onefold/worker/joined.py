@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from secrets import token_hex
 from typing import Any, Protocol
 
-import anyio.to_thread
+import anyio
 
 from onefold.core.claims import Answer, Ending
 from onefold.core.documents import load, named, save
@@ -26,6 +26,7 @@ from onefold.core.reasons import described
 from onefold.core.record import Fate, Record
 from onefold.core.terms import Terms
 from onefold.drive import AsyncPorts, Ports, arun, run
+from onefold.drive.threads import in_thread
 from onefold.drive.tokens import tokens
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
@@ -92,7 +93,7 @@ class JoinedDelivery:
                 continue
             async with self._alone:
                 await self._check_shared()
-                fates.update(await anyio.to_thread.run_sync(self._together, batch, age))
+                fates.update(await in_thread(self._together, batch, age))
         return [fates[task.key.id] for task in tasks]
 
     def _together(self, tasks: Sequence[Task], age: Callable[[Task], float]) -> dict[bytes, Fate]:
@@ -196,7 +197,7 @@ class JoinedDelivery:
             return
         key, mark = named("joined", self.name), token_hex(8)
         await arun(save(key, token_hex(16), lambda stands: _marked(stands, mark)), self._ports)
-        self._is_shared = await anyio.to_thread.run_sync(self._sees, key, mark)
+        self._is_shared = await in_thread(self._sees, key, mark)
         if not self._is_shared:
             raise Misconfigured(
                 f"the sink of pipeline {self.name} is joined, but writes to another database than the "

@@ -34,6 +34,7 @@ COUNTERS: dict[Count, tuple[str, str]] = {
     "lost": ("claims_lost", "Claims whose lease was lost."),
     "unsettled": ("effects_unsettled", "Ends of effects that the store did not confirm."),
     "gap": ("gaps_found", "Stretches of a source that could not be read."),
+    "purged": ("entries_purged", "Done entries that were removed because their keep was over."),
 }
 
 NEWLY_PARKED: dict[Count, str] = {"in-doubt": "in-doubt", "failed": "failed"}

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onefold.core.cursor import Cursor, advance
+from onefold.core.cursor import Cursor, advance, needed
 from onefold.core.documents import named
 from onefold.core.key import Key
 from onefold.core.record import At, Fate, Mark
@@ -55,14 +55,14 @@ class Recent:
 class Ticket:
     """One page under way: its records' places, and their fates once they are known."""
 
-    __slots__ = ("done", "mark", "places", "turn")
+    __slots__ = ("done", "marks", "places", "turn")
 
     def __init__(
         self, places: Sequence[tuple[At, bytes | None]], turn: int = 0, mark: Mark | None = None
     ) -> None:
         self.places = places
         self.turn = turn
-        self.mark = mark
+        self.marks: tuple[Mark, ...] = () if mark is None else (mark,)
         self.done = False
 
 
@@ -70,7 +70,9 @@ class Track:
     """Moves a cursor past the pages that are accounted for, in the order in which they were read.
 
     What one page left open holds the cursor back from the pages behind it, too, until the source showed it
-    again, or was read from there to its end without showing it.
+    again, or was read from there to its end without showing it. Pages that are through and wait behind one
+    that is not are put together: of what is accounted for, only the furthest place is kept. So memory is
+    bounded by what is open, however often the source is read while an effect hangs.
     """
 
     def __init__(self, cursor: Cursor, recent: Recent) -> None:
@@ -95,13 +97,44 @@ class Track:
         """How many records are in pages that are not through."""
         return sum(len(ticket.places) for ticket in self._under_way if not ticket.done)
 
+    @property
+    def remembered(self) -> int:
+        """How many places are kept in memory."""
+        return sum(len(ticket.places) for ticket in self._under_way) + len(self._open)
+
     def end(self, ticket: Ticket) -> Cursor:
         """Note that a page is through, and return how far the cursor may move."""
         ticket.done = True
         while self._under_way and self._under_way[0].done:
             ended = self._under_way.popleft()
-            self.cursor = advance(self.cursor, self._fates(ended), ended.mark)
+            self.cursor = advance(self.cursor, self._fates(ended), ended.marks)
+        if self._under_way:
+            self._put_together()
         return self.cursor
+
+    def _put_together(self) -> None:
+        """Make one of neighbouring pages that are through; they wait for a page before them."""
+        kept: deque[Ticket] = deque()
+        for ticket in self._under_way:
+            if ticket.done and kept[-1].done:
+                kept[-1].places = self._unsettled([*kept[-1].places, *ticket.places])
+                kept[-1].turn = ticket.turn
+                kept[-1].marks = needed([*kept[-1].marks, *ticket.marks], [at for at, _ in kept[-1].places])
+            else:
+                kept.append(ticket)
+        self._under_way = kept
+
+    def _unsettled(self, places: Iterable[tuple[At, bytes | None]]) -> list[tuple[At, bytes | None]]:
+        """Leave out what is accounted for, but for the furthest place; and all but one place of a key."""
+        furthest: At | None = None
+        still: dict[bytes, At] = {}
+        for at, key in places:
+            if key is not None and (key in self._open or self._recent.fate(key) == "open"):
+                still[key] = at
+            elif furthest is None or at > furthest:
+                furthest = at
+        left: list[tuple[At, bytes | None]] = [(at, key) for key, at in still.items()]
+        return left if furthest is None else [*left, (furthest, None)]
 
     def _fates(self, ticket: Ticket) -> Iterable[tuple[At, Fate]]:
         """Say what became of a page, and what earlier ones left open."""

@@ -67,6 +67,7 @@ class Reader:
         self.tally = acting.tally
         self.caught_up = False
         self._was_read = False
+        self._more = False
         self._acting = acting
         self._ports = ports
         self._owner = owner
@@ -123,7 +124,8 @@ class Reader:
                     return
                 await anyio.sleep(wait)
                 continue
-            if self._once or getattr(self.source, "finite", False):
+            # A round may end before the present; then the next one goes on from the cursor.
+            if getattr(self.source, "finite", False) or (self._once and not self._more):
                 return
 
     async def _round(self, group: anyio.abc.TaskGroup, room: anyio.Semaphore) -> None:
@@ -131,8 +133,10 @@ class Reader:
         if read_to is not None:
             self.tally.read_to[self.name] = read_to
         pages = self.source.read(self._track.cursor)
+        self._more = False
         try:
             async for page in pages:
+                self._more = page.more
                 await self._take(page, group, room)
                 await self._goes_well()
                 self._caught_up(not page.more)
@@ -146,7 +150,8 @@ class Reader:
                 with anyio.move_on_after(5, shield=True):
                     await close()
         self._was_read = True
-        self._track.turn()
+        if not self._more:
+            self._track.turn()
         await self._save("ok")
 
     async def _goes_well(self) -> None:

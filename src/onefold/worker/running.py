@@ -24,8 +24,10 @@ from onefold.stores import aconnect
 from onefold.stores.locate import announce, locate, refuse_empty, working_folder
 from onefold.worker.acting import Acting
 from onefold.worker.endpoints import pools
+from onefold.worker.leaving import Leaving
 from onefold.worker.leftover import Leftover, leftover
 from onefold.worker.pipeline import Pipeline
+from onefold.worker.purging import Purging
 from onefold.worker.reading import Reader
 from onefold.worker.recovery import Recovery
 from onefold.worker.tally import Tally
@@ -47,6 +49,9 @@ class Worker:
     clock: AsyncClock = AsyncWallClock()
     """How this worker measures its leases; a simulation may set another before running."""
 
+    leaving: Leaving | None = None
+    """Keeps the promise of a signal to end in time; set it before running if the process is yours to end."""
+
     def __init__(
         self,
         pipelines: Sequence[Pipeline],
@@ -55,6 +60,7 @@ class Worker:
         grace: Duration = "30s",
         name: str | None = None,
         once: bool = False,
+        purge: bool = True,
         beside: Sequence[Beside] = (),
     ) -> None:
         names = [pipeline.name for pipeline in pipelines]
@@ -71,6 +77,8 @@ class Worker:
         self.once = once
         """Whether to end when every source was read to its present."""
         self.beside = [*(pool.attend for pool in pools(pipelines)), *beside]
+        if purge and any(one.terms.keep is not None for one in pipelines):
+            self.beside.append(Purging(self.name, self.tallies, self._is_stopping).attend)
         self._hurry: anyio.CancelScope | None = None
         if isinstance(store, str):
             refuse_empty(store, "the URL of the store")
@@ -216,6 +224,8 @@ class Worker:
                 name, again = signal.Signals(number).name, self._signal is not None
                 log.info("%s: %s", name, "at once" if again else f"stopping within {self._grace:.0f} s")
                 self._signal = int(number)
+                if self.leaving:
+                    self.leaving.promise(0.0 if again else self._grace, FAILED)
                 self.stop()
                 if again and self._hurry:
                     self._hurry.cancel()

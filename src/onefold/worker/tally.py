@@ -14,7 +14,7 @@ from onefold.core.record import At, Record
 Count = Literal[
     "seen", "reread", "won", "duplicate", "busy", "parked", "filtered", "done", "refused", "failed",
     "in-doubt", "released", "lost", "unsettled", "taken-over", "broken", "gap", "retracted", "late",
-    "raced",
+    "raced", "purged",
 ]  # fmt: skip
 
 RACE_WINDOW = 600.0

@@ -6,7 +6,6 @@ again by that id. A real exchange comes behind the same port.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sqlite3
@@ -21,6 +20,7 @@ from urllib.parse import quote
 from onefold.apps._polymarket import amount, checked_price
 from onefold.core.errors import Rejected
 from onefold.core.terms import Seconds
+from onefold.drive.threads import in_thread
 from onefold.sinks.http import judged
 from onefold.sinks.web import NoAnswer, Web, shown
 
@@ -59,10 +59,10 @@ class Paper:
         self._file = file.absolute()
 
     async def place(self, order: Request) -> Placed:
-        return await asyncio.to_thread(self._placed, order)
+        return await in_thread(self._placed, order)
 
     async def find(self, client_id: str) -> Placed | None:
-        return await asyncio.to_thread(self._found, client_id)
+        return await in_thread(self._found, client_id)
 
     async def aclose(self) -> None:
         """Nothing is kept open."""

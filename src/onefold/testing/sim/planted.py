@@ -121,8 +121,8 @@ LEDGERS: tuple[Bug, ...] = (
             ),
             Edit(
                 PROTOCOL,
-                '        found, after = await scan(scope, ("done",), False, after, page)\n',
-                '        found, after = await scan(scope, ("done", "held"), False, after, page)\n',
+                '    found, after = await scan(scope, ("done",), False, after, page)\n',
+                '    found, after = await scan(scope, ("done", "held"), False, after, page)\n',
             ),
         ),
     ),

@@ -25,8 +25,8 @@ WORKERS: tuple[Bug, ...] = (
         "cursor-advanced-before-completion",
         "The cursor moves when a page was read, not when it was accounted for.",
         PROGRESS,
-        "        ticket = Ticket(places, self._turn)\n",
-        "        ticket = Ticket(places, self._turn)\n"
+        "        ticket = Ticket(places, self._turn, mark)\n",
+        "        ticket = Ticket(places, self._turn, mark)\n"
         '        self.cursor = advance(self.cursor, [(at, "done") for at, _ in places])\n',
     ),
     worker_bug(
