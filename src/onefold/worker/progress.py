@@ -114,7 +114,7 @@ class Track:
         for ticket in self._under_way:
             if ticket.done and kept[-1].done:
                 kept[-1].places = self._unsettled([*kept[-1].places, *ticket.places])
-                kept[-1].turn = ticket.turn
+                kept[-1].turn = ticket.turn  # the later one: what is open then holds longer, never shorter
             else:
                 kept.append(ticket)
         self._under_way = kept
