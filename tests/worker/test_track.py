@@ -213,3 +213,35 @@ def turn_all(tracks):
     for track in tracks:
         track.turn()
         track.end(track.enter([(99, None)]))
+
+
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(1, 5), st.randoms(use_true_random=False)
+)
+def test_however_pages_are_put_together_the_cursor_never_passes_what_is_not_accounted_for(
+    rounds, size, random
+):
+    # Every round shows everything from the beginning on, perhaps before the pages of the last one ended.
+    pages = [list(range(at, min(at + size, most))) for most in rounds for at in range(0, most, size)]
+    recent, shown = Recent(), set[int]()
+    track = Track(Cursor(), recent)
+    under_way: list[tuple[Ticket, list[bytes]]] = []
+    while pages or under_way:
+        if pages and (not under_way or random.random() < 0.6):
+            places = [(at, str(at).encode()) for at in pages.pop(0)]
+            shown |= {at for at, _ in places}
+            fresh = [key for _, key in places if not recent.knows(key)]
+            for key in fresh:
+                recent.begin(key)
+            under_way.append((track.enter(places), fresh))
+            continue
+        ticket, fresh = under_way.pop(random.randrange(len(under_way)))
+        for key in fresh:
+            recent.end(key, random.choice(["done", "kept", "open"]))
+        reached = track.end(ticket).at
+        waits = [at for at in shown if recent.fate(str(at).encode()) == "open"]
+        assert reached is None or all(reached <= at for at in waits)
+    for _ in range(3):  # what is shown no more holds nobody up
+        track.turn()
+        track.end(track.enter([(99, None)]))
+    assert track.cursor.at == 99
