@@ -17,6 +17,14 @@ from onefold.drive.threads import Calls, Drawn, in_thread, left_running
 from tests.waiting import until, wait_for
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_threads() -> Iterator[None]:
+    """Start threads here: lines are not counted in those that tests elsewhere have left idle."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "_THREADS", threads._Threads())
+        yield
+
+
 class Hanging:
     """A call that runs until it is released."""
 
