@@ -13,6 +13,7 @@ from typing import Any
 from onefold.core.cursor import Cursor, advance, needed
 from onefold.core.documents import named
 from onefold.core.key import Key
+from onefold.core.paging import highest
 from onefold.core.record import At, Fate, Mark
 
 RECENT = 50_000
@@ -183,11 +184,6 @@ def read_before(stands: Any) -> At | None:
     """Say how far a source had been read when an operator moved its cursor back."""
     place: At | None = (stands or {}).get("read_before")
     return place
-
-
-def highest(*places: At | None) -> At | None:
-    """Return the furthest of some places."""
-    return max((place for place in places if place is not None), default=None)
 
 
 def furthest(stored: Cursor, own: Cursor) -> Cursor:

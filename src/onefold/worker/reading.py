@@ -22,12 +22,13 @@ from onefold.core.documents import load, named, save
 from onefold.core.errors import OnefoldError, Unreachable
 from onefold.core.flow import Flow
 from onefold.core.key import Key
+from onefold.core.paging import highest
 from onefold.core.ports import Source
 from onefold.core.reasons import described
 from onefold.core.record import At, Fate, Gap, Mark, Page, Record, Standing
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.acting import Acting, Fresh
-from onefold.worker.progress import Recent, Ticket, Track, cursor_key, highest, moved, position, read_before
+from onefold.worker.progress import Recent, Ticket, Track, cursor_key, moved, position, read_before
 
 log = logging.getLogger("onefold.worker")
 
