@@ -157,3 +157,17 @@ def test_a_cursor_takes_the_last_mark_that_it_has_reached():
 
     assert advance(Cursor(), [(3, "done")], marks) == Cursor(3, "b")
     assert advance(Cursor(0, "old"), [(0, "done")], marks) == Cursor(0, "old")
+
+
+@pytest.mark.parametrize(
+    ("cursor", "fates", "becomes"),
+    [
+        (Cursor(), [], Cursor(None, "steps")),
+        (Cursor(5, "old"), [], Cursor(5, "steps")),
+        (Cursor(5, "old"), [(7, "done")], Cursor(7, "steps")),
+        (Cursor(5, "old"), [(4, "open"), (7, "done")], Cursor(5, "steps")),
+    ],
+)
+def test_a_mark_that_no_place_depends_on_is_taken_wherever_the_cursor_stands(cursor, fates, becomes):
+    assert advance(cursor, fates, [Mark(None, "earlier"), Mark(None, "steps")]) == becomes
+    assert needed([Mark(None, "earlier"), Mark(None, "steps")], []) == (Mark(None, "steps"),)

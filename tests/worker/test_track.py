@@ -99,6 +99,20 @@ def test_a_cursor_that_is_held_back_in_one_file_keeps_the_mark_of_that_file():
     assert run.track.cursor == Cursor(5, "second")
 
 
+def test_a_mark_that_no_place_depends_on_needs_no_record_and_waits_only_for_the_pages_before_it():
+    run = Run()
+    run.end(run.enter(mark=Mark(None, "first")))
+    before = run.track.cursor
+    hangs = run.enter(1)
+    run.end(run.enter(2), "done")
+    run.end(run.enter(mark=Mark(None, "second")))
+    waiting = run.track.cursor
+    run.end(hangs, "open")
+
+    assert (before, waiting) == (Cursor(None, "first"), Cursor(None, "first"))
+    assert run.track.cursor == Cursor(1, "second")
+
+
 def test_pages_that_are_put_together_keep_the_mark_of_the_file_in_which_the_cursor_stops():
     run = Run()
     hangs = run.enter(1, mark=Mark(1, "first"))
@@ -113,6 +127,9 @@ def test_pages_that_are_put_together_keep_the_mark_of_the_file_in_which_the_curs
     ("stored", "own", "taken"),
     [
         (Cursor(), Cursor(), Cursor()),
+        (Cursor(None, "stored"), Cursor(), Cursor(None, "stored")),
+        (Cursor(None, "stored"), Cursor(None, "own"), Cursor(None, "own")),
+        (Cursor(None, "stored"), Cursor(3), Cursor(3)),
         (Cursor(), Cursor(3, "own"), Cursor(3, "own")),
         (Cursor(3, "stored"), Cursor(), Cursor(3, "stored")),
         (Cursor(3, "stored"), Cursor(5, "own"), Cursor(5, "own")),

@@ -36,20 +36,24 @@ def advance(cursor: Cursor, fates: Iterable[tuple[At, Fate]], marks: Sequence[Ma
             reached = at
     if stopped is not None and reached is not None:
         reached = min(reached, stopped)
-    if reached is None or (cursor.at is not None and reached < cursor.at):
-        return cursor
-    known = [mark.known for mark in marks if mark.since <= reached]
-    return Cursor(reached, known[-1] if known else cursor.mark)
+    if reached is not None and cursor.at is not None and reached < cursor.at:
+        reached = None
+    known = [mark.known for mark in marks if _is_reached(mark, reached)]
+    return Cursor(cursor.at if reached is None else reached, known[-1] if known else cursor.mark)
 
 
 def needed(marks: Sequence[Mark], places: Sequence[At]) -> tuple[Mark, ...]:
     """Leave out marks that a cursor at none of these places would take: another one replaces them there."""
-    taken = {index for at in places for index in [_last(marks, at)] if index is not None}
+    taken = {index for at in (None, *places) for index in [_last(marks, at)] if index is not None}
     return tuple(marks[index] for index in sorted(taken))
 
 
-def _last(marks: Sequence[Mark], at: At) -> int | None:
-    return max((index for index, mark in enumerate(marks) if mark.since <= at), default=None)
+def _last(marks: Sequence[Mark], at: At | None) -> int | None:
+    return max((index for index, mark in enumerate(marks) if _is_reached(mark, at)), default=None)
+
+
+def _is_reached(mark: Mark, at: At | None) -> bool:
+    return mark.since is None or (at is not None and mark.since <= at)
 
 
 def start(cursor: Cursor, lag: Seconds = 0.0) -> At | None:

@@ -67,9 +67,12 @@ class Ask(NamedTuple):
 class Chain:
     """The pages of one round, up to a budget. `ask` is None when there is no next one."""
 
-    def __init__(self, paging: Paging | None, budget: int) -> None:
+    def __init__(
+        self, paging: Paging | None, budget: int, ask: Ask | None = None, read_before: int = 0
+    ) -> None:
+        """Begin at the first page, or go on at `ask`, after so many pages of the same budget."""
         self.ended: Ended | None = None
-        self.read = 0
+        self.read = self._read_before = read_before
         self.joined = True
         """Whether the last page shows a row of those before it. If not, it says nothing about the feed."""
         self._paging = paging
@@ -81,9 +84,9 @@ class Chain:
         self._end = 0
         self._back = 0
         self._steps = 0
-        self.ask: Ask | None = Ask({})
+        self.ask: Ask | None = ask or Ask({})
         if isinstance(paging, Offset):
-            self.ask = self._at(paging, 0)
+            self.ask = self._at(paging, self.ask.offset)
 
     def take(self, body: Any, count: int, records: Sequence[Record]) -> list[Record]:
         """Note a page of `count` rows, of which these could be read; return those that are new.
@@ -107,6 +110,17 @@ class Chain:
             case _:
                 self._follow(self._paging, body)
         return self._within_budget(new)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no page was read yet."""
+        return self.read == self._read_before
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether the feed may refuse the next page: it lies far back, or its token may be an old one."""
+        goes_on = self.is_new and self._read_before > 0
+        return self.ask is not None and (self.ask.offset > 0 or goes_on)
 
     def refuse(self) -> None:
         """Note that the feed would not show the page that was asked for."""
@@ -134,7 +148,9 @@ class Chain:
         return Ask(params, offset=offset)
 
     def _joins(self, records: Sequence[Record]) -> bool:
-        return self.read == 1 or any(hash((one.id, one.at)) in self._shown for one in records)
+        return self.read == self._read_before + 1 or any(
+            hash((one.id, one.at)) in self._shown for one in records
+        )
 
     def _go_on(self, paging: Offset, count: int) -> None:
         assert self.ask is not None, "a page was asked for"
@@ -185,7 +201,8 @@ class Part(NamedTuple):
 
     While pages are read, rows arrive, and late ones arrive behind us. If the round ran on to rows younger
     than itself, the cursor would follow them, and what came late behind us would be further back than `lag`.
-    So a round of a feed with a lag ends at the present of its beginning.
+    So a round of a feed with a lag ends at the present of its beginning, and a walk that goes on in the
+    middle at the first rows that it shows.
     """
 
     since: At | None = None

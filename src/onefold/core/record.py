@@ -55,10 +55,11 @@ class Broken(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What a source must find again to go on from a cursor, as the name and the content of a file."""
+    """What a source must find again to go on, as the content of a file, or the steps of a walk."""
 
-    since: At
-    """A cursor that is held back before this place keeps the mark that it has."""
+    since: At | None
+    """A cursor that is held back before this place keeps the mark that it has; None for a mark that no place
+    depends on."""
     known: Any
     """Plain JSON values. The worker stores them beside the cursor, and only the source reads them."""
 

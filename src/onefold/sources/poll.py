@@ -1,8 +1,9 @@
 """Records from the pages of a web feed, asked for again and again.
 
 One round is one chain of pages up to the present, from the cursor minus `lag` on. A newest-first feed is
-walked back to there and handed on oldest first, so that a crash in the middle abandons nothing. What the feed
-no longer shows becomes a gap; an answer that cannot be believed raises, and then the cursor stays.
+walked back to there and handed on oldest first, so that a crash in the middle abandons nothing. A walk leaves
+steps beside the cursor: a worker that died on its way back is followed by one that goes on from there. What
+the feed no longer shows becomes a gap; an answer that cannot be believed raises, and then the cursor stays.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
@@ -34,11 +36,12 @@ from onefold.core.paging import (
     is_behind,
     lowest,
 )
-from onefold.core.record import At, Broken, Fate, Gap, Page, Record
+from onefold.core.record import At, Broken, Fate, Gap, Mark, Page, Record
 from onefold.core.rows import UNITS, Field, Shape, Unit, records, rows_of, spelled
 from onefold.core.terms import Duration, Seconds, epoch, forever_or_seconds, seconds
+from onefold.core.trail import Step, bound, taken_up
 from onefold.core.wire import Unreadable
-from onefold.sources.web import Manners, Refusing, Web, built, followed, told
+from onefold.sources.web import Manners, Refusing, Web, built, followed, shortened, told
 
 if TYPE_CHECKING:
     from onefold.sources.web import Client
@@ -54,8 +57,8 @@ Begins = Callable[[Cursor], Awaitable[At | None]]
 HAND_ON = 500
 """How many records are handed on at once."""
 
-BEYOND = frozenset({400, 404, 416, 422})
-"""How sites answer an offset that is larger than they like."""
+BEYOND = frozenset({400, 404, 410, 416, 422})
+"""How sites answer an offset that is larger than they like, or a token that they no longer know."""
 
 STALE = 3
 """After so many rounds an answer that seems to be an old one is believed: rows may have been taken away."""
@@ -148,6 +151,9 @@ class Poll:
         self._newest: At | None = None
         self._doubts = 0
         self._short_lag = False
+        self._feed = _named(self._web.url, paging)
+        self._climbed: At | None = None
+        """How far the steps of an unfinished walk were gone through in this process."""
         self._set_aside: OrderedDict[int, None] = OrderedDict()
 
     async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
@@ -172,30 +178,57 @@ class Poll:
 
     async def _newest_first(self, client: Client, cursor: Cursor) -> AsyncIterator[Page]:
         stop = self._stop(cursor)
-        chain = Chain(self._paging, self._pages)
+        trail = taken_up(cursor.mark, self._feed, cursor.at)
+        passed = highest(stop if cursor.at is None else cursor.at, trail.done)
+        step = trail.lowest(highest(passed, self._climbed))
+        # Should its page not be readable, the next round begins above it.
+        self._climbed = math.inf if step is None else step.at
+        chain = Chain(self._paging, self._pages, *(step[1:] if step else ()))
         kept: deque[Record] = deque(maxlen=self._room)
         broken: list[Broken] = []
         reached: At | None = None
         part, found, behind = Part(), 0, False
-        while chain.ask and not behind:
+        while (ask := chain.ask) and not behind:
+            is_first = chain.is_new
             shown = await self._page(client, chain, {})
-            if chain.read == 1:
+            place = bound(shown.records, passed)
+            if is_first and step is None:
                 self._believe(shown, cursor)
                 part = self._part(stop, highest(self._seen, *map(_at, shown.records)))
+            elif step and is_first:
+                if place is None:
+                    break  # rows went away, and this page is further back than it was
+                part, trail = Part(stop, place), trail.replaced(step, place)
             wanted = self._wanted(shown, part)
             kept.extend(wanted)
             found += len(wanted)
             broken += shown.broken
             reached = lowest(shown.records) if shown.records else reached
             behind = is_behind(shown.records, stop)
+            if place is not None and not is_first and not behind:
+                trail = trail.longer(Step(place, self._storable(ask), chain.read - 1))
+                self._climbed = None
+                yield Page((), more=True, mark=Mark(None, trail.written(cursor.at)))
         gap = None if behind else gap_behind(cursor, self._since, reached, chain)
-        if gap is None:
+        if gap is None and step is None:
             self._tell_short_lag(stop, reached, chain)
-        more = self._at_once = found > len(kept)
-        self._make_room(kept, cursor, more)
-        for page in _handed_on(sorted(kept, key=_at), more):
+        is_full = found > len(kept)
+        self._make_room(kept, cursor, is_full)
+        if is_full:
+            self._climbed = max(map(_at, kept))
+        elif step:
+            self._climbed = highest(step.at, part.until)
+            trail = trail._replace(done=highest(trail.done, part.until))
+        else:
+            self._climbed = math.inf
+        more = self._at_once = is_full or step is not None
+        left = Mark(None, trail.beyond(self._climbed).written(cursor.at)) if trail.steps else None
+        for page in _handed_on(sorted(kept, key=_at), more, left):
             yield page._replace(gap=gap, broken=broken)
             gap, broken = None, []
+
+    def _storable(self, ask: Ask) -> Ask:
+        return ask if ask.link is None else ask._replace(link=shortened(self._web.url, ask.link))
 
     def _make_room(self, kept: Sequence[Record], cursor: Cursor, more: bool) -> None:
         """Keep more next time, if a tie or the lag is so large that what was kept leads no further."""
@@ -242,8 +275,9 @@ class Poll:
         chain = Chain(self._paging, self._pages)
         further = held = False
         while chain.ask:
+            is_first = chain.is_new
             shown = await self._page(client, chain, begin)
-            gap = await self._first(client, shown, cursor, begin) if chain.read == 1 else None
+            gap = await self._first(client, shown, cursor, begin) if is_first else None
             wanted = self._wanted(shown, part)
             further = further or any(cursor.at is None or one.at > cursor.at for one in wanted)
             held = held or any(part.is_before(one.at) for one in shown.new)
@@ -276,7 +310,7 @@ class Poll:
         try:
             body, rows = await self._web.get(client, url, self._rows)
         except Refusing as error:
-            if error.status not in BEYOND or chain.ask.offset == 0:
+            if error.status not in BEYOND or not chain.may_be_refused:
                 raise
             log.warning("%s; what lies beyond is not shown", error)
             chain.refuse()
@@ -352,10 +386,16 @@ def _at(record: Record) -> At:
     return record.at
 
 
-def _handed_on(found: Sequence[Record], more: bool) -> list[Page]:
+def _named(url: str, paging: Paging | None) -> str:
+    """Name a feed and how it is paged, by a digest: its URL may hold a secret."""
+    return blake2b(f"{type(paging).__name__} {url}".encode(), digest_size=8).hexdigest()
+
+
+def _handed_on(found: Sequence[Record], more: bool, mark: Mark | None) -> list[Page]:
     """Cut what was collected into pages; only the last one may say that this was the present."""
     cuts = range(0, max(len(found), 1), HAND_ON)
-    return [Page(found[at : at + HAND_ON], more=more or at + HAND_ON < len(found)) for at in cuts]
+    pages = [Page(found[at : at + HAND_ON], more=more or at + HAND_ON < len(found)) for at in cuts]
+    return [*pages[:-1], pages[-1]._replace(mark=mark)]
 
 
 def _check(order: str, unit: str | None, paging: object, pages: int, most: int) -> None:

@@ -190,6 +190,14 @@ def followed(url: str, link: str) -> str:
     return urlunsplit((ours.scheme, ours.netloc, theirs.path, urlencode(query), ""))
 
 
+def shortened(url: str, link: str) -> str:
+    """Leave out of a link what `followed` adds again: a key in our own URL must not be stored."""
+    ours, theirs = urlsplit(url), urlsplit(urljoin(url, link))
+    known = parse_qsl(ours.query, keep_blank_values=True)
+    query = [pair for pair in parse_qsl(theirs.query, keep_blank_values=True) if pair not in known]
+    return urlunsplit(("", "", theirs.path, urlencode(query), ""))
+
+
 def told(url: str) -> str:
     """Name a place without what may be secret in it: no user, no query, no long part of its path."""
     if breaks_in_login(url):

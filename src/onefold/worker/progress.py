@@ -188,11 +188,9 @@ def read_before(stands: Any) -> At | None:
 
 def furthest(stored: Cursor, own: Cursor) -> Cursor:
     """Return the cursor that is further, with its mark; of two at one place our own is the newer."""
-    if own.at is None or (stored.at is not None and stored.at > own.at):
-        return stored
-    if own.mark is None and stored.at == own.at:
-        return stored
-    return own
+    if stored.at == own.at:
+        return stored if own.mark is None else own
+    return own if highest(stored.at, own.at) == own.at else stored
 
 
 def put_back(stands: Any, at: At | None, by: str) -> dict[str, Any]:

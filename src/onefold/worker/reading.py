@@ -28,7 +28,16 @@ from onefold.core.reasons import described
 from onefold.core.record import At, Fate, Gap, Mark, Page, Record, Standing
 from onefold.drive import AsyncPorts, arun
 from onefold.worker.acting import Acting, Fresh
-from onefold.worker.progress import Recent, Ticket, Track, cursor_key, moved, position, read_before
+from onefold.worker.progress import (
+    Recent,
+    Ticket,
+    Track,
+    cursor_key,
+    furthest,
+    moved,
+    position,
+    read_before,
+)
 
 log = logging.getLogger("onefold.worker")
 
@@ -195,6 +204,9 @@ class Reader:
             records = [record._replace(source=self.name) for record in page.records[at : at + PAGE]]
             ticket, fresh = self._enter(records, page.mark, await self._ports.clock.monotonic())
             group.start_soon(self._deliver, ticket, fresh, records, room)
+        if page.mark and not page.records:
+            self._track.end(self._track.enter((), page.mark))
+            await self._save("ok")
 
     def _enter(
         self, records: Sequence[Record], mark: Mark | None, now: float
@@ -283,8 +295,8 @@ class Reader:
         self._read_before = read_before(text and text.value)
         if generation != self._generation:
             self._track = Track(cursor, self._recent)
-        elif cursor.at is not None and (self._track.cursor.at is None or cursor.at > self._track.cursor.at):
-            self._track.cursor = cursor
+        else:
+            self._track.cursor = furthest(cursor, self._track.cursor)
         self._generation = generation
 
     async def _ask(self, flow: Flow[T]) -> T:

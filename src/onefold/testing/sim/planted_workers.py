@@ -9,6 +9,7 @@ FILLING = "onefold.apps.candles.filling"
 ACTING = "onefold.worker.acting"
 CURSOR = "onefold.core.cursor"
 PAGING = "onefold.core.paging"
+POLL = "onefold.sources.poll"
 PROGRESS = "onefold.worker.progress"
 TRADES = "onefold.apps._polymarket"
 
@@ -49,6 +50,13 @@ WORKERS: tuple[Bug, ...] = (
         PAGING,
         "    return stop is not None and bool(records) and all(one.at < stop for one in records[-TAIL:])\n",
         "    return stop is not None and bool(records) and all(one.at <= stop for one in records[-TAIL:])\n",
+    ),
+    worker_bug(
+        "walk-hands-on-from-its-top",
+        "A walk back hands a page on before it has come to the cursor, which then passes the older half.",
+        POLL,
+        "                yield Page((), more=True, mark=Mark(None, trail.written(cursor.at)))\n",
+        "                yield Page(wanted, more=True, mark=Mark(None, trail.written(cursor.at)))\n",
     ),
     worker_bug(
         "removed-log-ignored",
