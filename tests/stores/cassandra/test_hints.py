@@ -102,13 +102,27 @@ def test_an_entry_whose_hint_was_never_written_is_listed_again_after(store, heal
 
 
 @pytest.mark.store("cassandra")
-def test_a_loser_writes_no_hint(store):
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        *((state, told) for state in OPEN for told in ("a claim", "a take-over")),
+        ("parked", "a look"),
+    ],
+)
+def test_whoever_is_told_of_an_open_entry_finds_it_in_the_list(store, state, told):
     [held] = store.swap(claims([NEW]))
-    forget(store)
-    store.swap(claims([NEW], "bob"))
-    store.swap([Change(NEW, stored(held).version - 2, entry("held", "bob"))])
+    [written] = store.swap([Change(NEW, stored(held).version, entry(state))])
+    forget(store)  # the server died between the entry and its hint, and the worker before it asked again
+    assert listed(store) == []
+    if told == "a claim":
+        [reply] = store.swap(claims([NEW], "bob"))
+    elif told == "a look":
+        [reply] = store.get([NEW])
+    else:
+        [reply] = store.swap([Change(NEW, stored(held).version - 2, entry("held", "bob"))])
 
-    assert lying(store, "open") == []
+    assert stored(reply) == stored(written)
+    assert listed(store) == [NEW]
 
 
 @pytest.mark.store("cassandra")
@@ -149,12 +163,13 @@ def row(key: Key, kept: Entry, **more: object) -> Outcome:
     return [{"version": kept.version, "entry": rows.text(key, kept), **more}]
 
 
-def test_a_claim_is_won_in_two_rounds_and_lost_in_one():
-    won, lost = scripted(insert=APPLIED, list=SILENT), scripted(insert=row(NEW, MINE, **REFUSED))
+def test_a_claim_takes_two_rounds_and_one_if_the_key_is_done():
+    done = replace(MINE, state="done")
+    won, lost = scripted(insert=APPLIED, list=SILENT), scripted(insert=row(NEW, done, **REFUSED))
 
     assert stored(won.swap(claims([NEW]))[0]).token == "ann"
     assert won.client.rounds == [["insert"], ["list"]]
-    assert stored(lost.swap(claims([NEW], "bob"))[0]) == MINE
+    assert stored(lost.swap(claims([NEW], "bob"))[0]) == done
     assert lost.client.rounds == [["insert"]]
 
 
@@ -212,6 +227,32 @@ def test_what_stands_instead_is_looked_for_once(looked, reply):
     store = scripted(update=[REFUSED], look=looked)
 
     assert store.swap([Change(NEW, 5, entry("held"))]) == [reply]
+
+
+PARKED = replace(MINE, state="parked", version=9)
+
+
+@pytest.mark.parametrize(("hinted", "told"), [(SILENT, True), (LATE, False), (Unreachable("down"), False)])
+def test_nobody_is_told_of_an_open_entry_unless_its_hint_is_written(hinted, told):
+    claim = scripted(insert=row(NEW, PARKED, **REFUSED), list=hinted)
+    take_over = scripted(update=[REFUSED], look=row(NEW, PARKED), list=hinted)
+    look = scripted(look=row(NEW, PARKED), list=hinted)
+
+    replies = [*claim.swap(claims([NEW], "bob")), *take_over.swap([Change(NEW, 4, entry("held"))])]
+    assert [reply is not UNKNOWN and stored(reply) == PARKED for reply in replies] == [told, told]
+    if told:
+        assert stored(look.get([NEW])[0]) == PARKED
+    else:
+        with pytest.raises(type(hinted)):
+            look.get([NEW])
+    assert claim.client.rounds == [["insert"], ["list"]]
+    assert take_over.client.rounds == [["update"], ["look"], ["list"]]
+
+
+def test_who_may_only_read_is_told_that_a_key_is_parked():
+    store = scripted(look=row(NEW, PARKED), list=Misconfigured("not allowed"))
+
+    assert stored(store.get([NEW])[0]) == PARKED
 
 
 @pytest.mark.parametrize(("removed", "reply"), [(APPLIED, NOTHING), ([REFUSED], UNKNOWN)])

@@ -1,8 +1,9 @@
 """What the Cassandra store asks of its client: lightweight transactions first, then the hints that follow.
 
 Cassandra has no clock that a condition could read: the worker's own sets versions and times, and every reply
-says how far such clocks may be apart. A hint is written after its entry and before the reply, so that nobody
-is told of an open entry that no list would show. Nothing is decided here.
+says how far such clocks may be apart. A hint is written after its entry and before the reply. Its writer may
+die in between, so who finds another's open entry instead of writing its own, writes the hint again: nobody is
+told of an open entry that no list would show. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -71,7 +72,16 @@ class CassandraPlan:
     async def get(self, keys: Sequence[Key]) -> Sequence[Seen]:
         now = await on_client("now")
         outcomes: Sequence[Outcome] = await on_client("execute_many", [rows.look(key.id) for key in keys])
-        return [self._seen(_row(outcome), key.id, now) for key, outcome in zip(keys, outcomes, strict=True)]
+        seen = [self._seen(_row(outcome), key.id, now) for key, outcome in zip(keys, outcomes, strict=True)]
+        # Of the open ones only parked ones: who waits for a holder looks again and again.
+        parked = [one if one.entry and one.entry.state == "parked" else NOTHING for one in seen]
+        hints = _hints(keys, parked)
+        hinted: Sequence[Outcome] = await on_client("execute_many", hints) if hints else ()
+        for outcome in hinted:
+            # Who may only read is told nevertheless.
+            if isinstance(outcome, OnefoldError) and not isinstance(outcome, Misconfigured):
+                raise outcome
+        return seen
 
     def _seen(self, row: Row | None, id: bytes, now: float) -> Seen:
         found = rows.found(row, id)
@@ -92,7 +102,7 @@ class CassandraPlan:
             self._step(change, entry, outcome, now)
             for change, entry, outcome in zip(changes, wanted, outcomes, strict=True)
         ]
-        return await self._finish([change.key.id for change in changes], steps, now)
+        return await self._finish([change.key for change in changes], steps, now)
 
     def _step(self, change: Change, wanted: Entry | None, outcome: Outcome, now: float) -> Step:
         """Say what is known after the first statement about a key, and what is still to be asked."""
@@ -111,7 +121,9 @@ class CassandraPlan:
             return Step(UNKNOWN, [*hint, rows.look(change.key.id)])
         seen = self._seen(row, change.key.id, now)
         mine = seen.entry is not None and seen.entry.token == wanted.token
-        return Step(seen, [_hint(change.key, seen.entry)] if mine and seen.entry else [])
+        return Step(
+            seen, [_hint(change.key, seen.entry)] if mine and seen.entry else _hints([change.key], [seen])
+        )
 
     def _removal(self, change: Change, row: Row | None, now: float) -> Step:
         """Remove on the version that was seen. What a version says never changes, so it may be read first."""
@@ -120,23 +132,35 @@ class CassandraPlan:
             return Step(seen)
         return Step(UNKNOWN, [Statement("remove", [change.key.id, change.expected])])
 
-    async def _finish(self, ids: Sequence[bytes], steps: Sequence[Step], now: float) -> list[Reply]:
+    async def _finish(self, keys: Sequence[Key], steps: Sequence[Step], now: float) -> list[Reply]:
         """Ask all that is still to be asked, at once, and give the replies."""
-        asked = [statement for step in steps for statement in step.then]
-        try:
-            outcomes: Sequence[Outcome] = await on_client("execute_many", asked) if asked else ()
-        except Unreachable as error:
-            # The connection is gone since: what was written stays written, so nobody may hear "not asked".
-            outcomes = [error] * len(asked)
-        _raise_if_refused(asked, outcomes)
-        told = iter(outcomes)
-        replies = []
-        for id, step in zip(ids, steps, strict=True):
+        told = iter(await self._asked([statement for step in steps for statement in step.then]))
+        replies: list[Reply] = []
+        for key, step in zip(keys, steps, strict=True):
             reply = step.reply
             for statement in step.then:
-                reply = self._after(statement, next(told), reply, id, now)
+                reply = self._after(statement, next(told), reply, key.id, now)
             replies.append(reply)
-        return replies
+        # One look and no hint: somebody else's entry stands where this change was to be.
+        looked = [n for n, step in enumerate(steps) if [one.name for one in step.then] == ["look"]]
+        hinted = _hints([keys[n] for n in looked], [replies[n] for n in looked])
+        failed = {
+            statement.args[1]
+            for statement, outcome in zip(hinted, await self._asked(hinted), strict=True)
+            if isinstance(outcome, OnefoldError)
+        }
+        return [UNKNOWN if key.id in failed else reply for key, reply in zip(keys, replies, strict=True)]
+
+    async def _asked(self, statements: Sequence[Statement]) -> Sequence[Outcome]:
+        if not statements:
+            return ()
+        try:
+            outcomes: Sequence[Outcome] = await on_client("execute_many", statements)
+        except Unreachable as error:
+            # The connection is gone since: what was written stays written, so nobody may hear "not asked".
+            outcomes = [error] * len(statements)
+        _raise_if_refused(statements, outcomes)
+        return outcomes
 
     def _after(self, statement: Statement, outcome: Outcome, reply: Reply, id: bytes, now: float) -> Reply:
         if statement.name == "unlist":
@@ -236,6 +260,12 @@ def _wanted(change: Change, now: float) -> Entry | None:
 def _hint(key: Key, entry: Entry) -> Statement:
     """Ask for what must be said of an entry among the hints."""
     return rows.unlisted(key.id, entry.version) if entry.state == "done" else rows.listed(key, entry.version)
+
+
+def _hints(keys: Sequence[Key], replies: Sequence[Reply]) -> list[Statement]:
+    """Ask for the hint to each open entry that somebody is told of; usually it is there already."""
+    told = [(key, one.entry) for key, one in zip(keys, replies, strict=True) if isinstance(one, Seen)]
+    return [rows.listed(key, entry.version) for key, entry in told if entry and entry.state in OPEN]
 
 
 def _in_order(
