@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import anyio
 
 from onefold.core.documents import OWN
+from onefold.core.errors import Unreachable
 from onefold.core.record import Record
 from onefold.core.terms import Terms
 from onefold.drive import Inline
@@ -75,3 +77,37 @@ def gaps(store: MemoryStore) -> list[Any]:
 def parked(store: MemoryStore) -> list[Any]:
     found, _ = store.scan("feed.broken", ("parked",), False, None, 1000)
     return [seen.entry.body for _, seen in found if seen.entry]
+
+
+class Mortal:
+    """A store as a process sees it that dies at its n-th write, or when told: then nothing reaches it."""
+
+    def __init__(self, store: MemoryStore, lives: float = inf) -> None:
+        self._inner = Inline(store)
+        self._lives = lives
+        self.died = anyio.Event()
+
+    async def get(self, keys: Any) -> Any:
+        self._live(0)
+        return await self._inner.get(keys)
+
+    async def swap(self, changes: Any) -> Any:
+        self._live(1)
+        return await self._inner.swap(changes)
+
+    async def scan(self, *args: Any) -> Any:
+        self._live(0)
+        return await self._inner.scan(*args)
+
+    def die(self) -> None:
+        self._lives = -1
+        self.died.set()
+
+    def _live(self, cost: int) -> None:
+        self._lives -= cost
+        if self._lives < 0:
+            self.died.set()
+            raise Unreachable("dead")
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -15,8 +15,6 @@ from typing import Any
 import anyio
 import pytest
 
-from onefold.core.errors import Unreachable
-from onefold.drive import Inline
 from onefold.sources.poll import Next, Offset, Token
 from onefold.stores.memory import MemoryStore
 from onefold.testing.clock import FakeClock
@@ -24,7 +22,7 @@ from onefold.worker import Worker
 from onefold.worlds.feed import Feed, trades
 from onefold.worlds.mischief import Mischief, Trick
 from onefold.worlds.site import Response, Site
-from tests.sources.reading import TERMS, acted, exist, gaps, parked, pipeline, polled, read_all
+from tests.sources.reading import TERMS, Mortal, acted, exist, gaps, parked, pipeline, polled, read_all
 
 LATENESS = 60
 PATHS = count()
@@ -233,36 +231,6 @@ def test_rows_of_nonsense_are_set_aside_with_a_reason_and_hold_nobody_up(world, 
 
 
 # ----- killing
-
-
-class Mortal:
-    """A store as a process sees it that dies at its n-th write: from then on nothing reaches it."""
-
-    def __init__(self, store: MemoryStore, lives: int) -> None:
-        self._inner = Inline(store)
-        self._lives = lives
-        self.died = anyio.Event()
-
-    async def get(self, keys: Any) -> Any:
-        self._live(0)
-        return await self._inner.get(keys)
-
-    async def swap(self, changes: Any) -> Any:
-        self._live(1)
-        return await self._inner.swap(changes)
-
-    async def scan(self, *args: Any) -> Any:
-        self._live(0)
-        return await self._inner.scan(*args)
-
-    def _live(self, cost: int) -> None:
-        self._lives -= cost
-        if self._lives < 0:
-            self.died.set()
-            raise Unreachable("dead")
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def kill(source: Any, feed: Feed, store: MemoryStore, writes: int) -> list[str]:

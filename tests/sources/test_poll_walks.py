@@ -18,11 +18,9 @@ import anyio
 import pytest
 
 from onefold.core.cursor import Cursor
-from onefold.core.errors import Unreachable
 from onefold.core.paging import highest
 from onefold.core.record import Page
 from onefold.core.wire import Unreadable
-from onefold.drive import Inline
 from onefold.sources.poll import Next, Offset, Poll, Token
 from onefold.stores.memory import MemoryStore
 from onefold.testing.clock import FakeClock
@@ -30,32 +28,12 @@ from onefold.worker import Worker
 from onefold.worker.progress import cursor_key
 from onefold.worlds.feed import EPOCH, Feed, trades
 from onefold.worlds.site import Response, Site
-from tests.sources.reading import TERMS, acted, exist, gaps, pipeline, polled
+from tests.sources.reading import TERMS, Mortal, acted, exist, gaps, pipeline, polled
 
 PAGE = 10
 LIVES = 300
 PAGINGS = [Offset(limit=PAGE, overlap=2), Token(), Next()]
 WAYS = ["offset", "token", "next"]
-
-
-class Mortal(Inline):
-    """A store that a dead worker can tell nothing."""
-
-    dead = False
-
-    async def get(self, keys: Any) -> Any:
-        return await self._alive(super().get, keys)
-
-    async def swap(self, changes: Any) -> Any:
-        return await self._alive(super().swap, changes)
-
-    async def scan(self, *args: Any) -> Any:
-        return await self._alive(super().scan, *args)
-
-    async def _alive(self, call: Callable[..., Any], *args: Any) -> Any:
-        if self.dead:
-            raise Unreachable("this worker is dead")
-        return await call(*args)
 
 
 class Dying:
@@ -90,14 +68,14 @@ class Dying:
         async with anyio.create_task_group() as group:
 
             def die() -> None:
-                store.dead = True
+                store.die()
                 group.cancel_scope.cancel()
 
             # Before the answer is sent: it finds nobody.
             self._die = partial(asyncio.get_running_loop().call_soon_threadsafe, die)
             await worker.arun()
             group.cancel_scope.cancel()
-        return not store.dead
+        return not store.died.is_set()
 
     @property
     def cursor(self) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class Poll:
         self._short_lag = False
         self._feed = _named(self._web.url, paging)
         self._climbed: At | None = None
-        """How far the steps of an unfinished walk were gone through in this process."""
+        """Up to where the steps of an unfinished walk were used in this process."""
         self._set_aside: OrderedDict[int, None] = OrderedDict()
 
     async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
@@ -181,7 +181,7 @@ class Poll:
         trail = taken_up(cursor.mark, self._feed, cursor.at)
         passed = highest(stop if cursor.at is None else cursor.at, trail.done)
         step = trail.lowest(highest(passed, self._climbed))
-        # Should its page not be readable, the next round begins above it.
+        # If its page cannot be read, the next round begins above it.
         self._climbed = math.inf if step is None else step.at
         chain = Chain(self._paging, self._pages, *(step[1:] if step else ()))
         kept: deque[Record] = deque(maxlen=self._room)

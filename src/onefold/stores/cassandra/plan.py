@@ -2,8 +2,8 @@
 
 Cassandra has no clock that a condition could read: the worker's own sets versions and times, and every reply
 says how far such clocks may be apart. A hint is written after its entry and before the reply. Its writer may
-die in between, so who finds another's open entry instead of writing its own, writes the hint again: nobody is
-told of an open entry that no list would show. Nothing is decided here.
+die in between, so whoever finds somebody else's open entry writes its hint again: nobody is told of an open
+entry that no list would show. Nothing is decided here.
 """
 
 from __future__ import annotations
