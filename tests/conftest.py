@@ -27,7 +27,7 @@ settings.register_profile("onefold", deadline=None)
 settings.load_profile("onefold")
 
 
-MEASURED = ("core", "crashes", "drive", "ledger")
+MEASURED = ("core", "crashes", "drive", "ledger", "runtime")
 """Where coverage is counted: it is asked of the core alone, and makes every test twice as slow."""
 
 

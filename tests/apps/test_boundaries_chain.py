@@ -419,7 +419,6 @@ def test_a_page_of_receipts_survives_a_mutated_one(sample, both):
             except Disconnected:
                 # Only a receipt that is not there, or its block, is waited for by another connection.
                 assert page.rows[page.spoiled] == "null" or both, f"seed {page.seed}: {page.how}"
-            await made.aclose()
         return iter(found)
 
     seen = 0

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ import anyio
 import pytest
 
 from onefold import Ledger
+from onefold.apps.candles.bars import TIMEFRAMES, series
 from onefold.apps.candles.transport import Embedded, Message
 from onefold.core.coverage import Span, gaps
+from onefold.core.entry import Entry
 from onefold.core.errors import Unreachable
+from onefold.core.key import Key
 from onefold.sinks.bars import BarRow, BarTable, Kept
+from onefold.stores import connect
 from onefold.worlds.bars import KEY
 from onefold.worlds.mischief import Mischief
 from tests.apps.candles import (
@@ -192,6 +197,34 @@ def test_the_unfinished_bar_is_provisional_and_refreshed(ledger, tmp_path):
         run_until(worker(said, ledger, now=present + 3600), refreshed)
 
     assert stored(said.bars)[hour] == truth(api, span, "1h")[hour]
+
+
+def test_a_worker_whose_settings_lack_a_pair_leaves_its_tiles_to_others(ledger, tmp_path):
+    # A pair is added to one worker after another; the others find its open tiles among what is due.
+    noon, day = MONDAY + DAY // 2, Span(MONDAY, MONDAY + DAY)
+    with world(now=noon) as api:
+        api.draw(TICKER, day)
+        api.draw("C:USDJPY", day, price=150.0)
+        both = settings(api, tmp_path, pairs=(EUR, "USD/JPY"))
+        run_until(worker(both, ledger, now=noon), lambda: bool(states(ledger, day, symbol="USD/JPY")))
+        of_yen = series("USD/JPY", TIMEFRAMES["1m"]).key(MONDAY)
+        before = _entry(ledger, of_yen)
+
+        def is_left() -> bool:
+            return "do not want USD/JPY" in (_entry(ledger, of_yen).body or "")
+
+        run_until(worker(settings(api, tmp_path), ledger, now=noon), is_left)
+
+    after = _entry(ledger, of_yen)
+    assert (after.state, after.attempt) == ("free", before.attempt)
+
+
+def _entry(store: str, key: Key) -> Entry:
+    """Read what the store knows of a tile."""
+    with closing(connect(store)) as opened:
+        [seen] = opened.get([key])
+    assert seen.entry
+    return seen.entry
 
 
 def test_bars_of_one_minute_and_of_five_that_start_together_are_two(ledger, tmp_path):

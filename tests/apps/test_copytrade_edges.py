@@ -26,7 +26,7 @@ from onefold.core.errors import Later, Refused, Rejected
 from onefold.core.key import Key
 from onefold.core.record import Page, Record
 from onefold.drive import AsyncPorts, Inline
-from onefold.sinks.web import NoAnswer
+from onefold.runtime.http import NoAnswer
 from onefold.stores.memory import MemoryStore
 from onefold.worker.settings import Live
 from onefold.worlds import matches
@@ -278,9 +278,10 @@ def test_rows_that_differ_in_anything_that_tells_fills_apart_have_different_ids(
 class Copier:
     """Copies trades one after another, and says what was ordered of each."""
 
-    def __init__(self, on: Stage, file: Path, **rule: Any) -> None:
+    def __init__(self, on: Stage, file: Path, *, on_paper: bool = True, **rule: Any) -> None:
         self.live = Live("copytrade.")
-        said = settings(on, orders_url="", paper=str(file / "paper.db"), rules={"*": Rule(**rule)})
+        where = {"orders_url": "", "paper": str(file / "paper.db")} if on_paper else {}
+        said = settings(on, **where, rules={"*": Rule(**rule)})
         sink = pipelines(said, self.live).sink
         assert isinstance(sink, Copies)
         self.sink = sink
@@ -388,6 +389,34 @@ def test_a_sale_that_was_set_aside_twice_sells_once_and_no_more_than_is_held(tmp
         told = copying(on, tmp_path, script, ratio=0.2)
 
     assert told == [20, "10.00", "10.00", 10]
+
+
+@pytest.mark.parametrize("sells_between", [True, False])
+def test_a_rejected_sale_that_is_retried_sells_nothing_that_another_one_sold(tmp_path, sells_between):
+    async def script(copy: Copier) -> list[Any]:
+        bought = await copy("BUY", 100)
+        sale = Trade(ME, "0xee", ASSET, "SELL", Decimal(100), Decimal(50), int(time.time()) + 9, "0xc0")
+        claim: Any = SimpleNamespace(key=Key("copytrade", *sale.parts), request=None)
+        record = Record("x", sale.body(), 0)
+        claim.request = await copy.sink.prepare(claim, record)
+        on.orders.refuses = "not enough balance"
+        [rejected] = await copy.sink.put([(claim, record)])
+        on.orders.refuses = None
+        other = await copy("SELL", 100) if sells_between else 0
+        # A retry sends what was prepared; and once more, as if the answer to the first had been lost.
+        attempts: list[Any] = [await copy.sink.put([(claim, record)]) for _ in range(2)]
+        [[retried], [again]] = attempts
+        assert isinstance(rejected, Rejected)
+        assert again == retried
+        return [bought, other, retried.get("skipped") or Decimal(retried["size"])]
+
+    with stage() as on:
+        told = copying(on, tmp_path, script, on_paper=False, ratio=0.2)
+
+    if sells_between:
+        assert told == [20, 20, "what it was to sell was sold by another order"]
+    else:
+        assert told == [20, 0, 20]
 
 
 def test_a_sale_waits_for_the_purchase_before_it_and_not_for_ever(tmp_path):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onefold.apps.copytrade.forks import Forks, Inclusion
+from onefold.core.documents import named
+from onefold.core.entry import Change, Reply
+from onefold.core.errors import Unreachable
+from onefold.core.key import Key
+from onefold.drive import Inline
+from onefold.stores.memory import MemoryStore
 from onefold.worlds.leaders import LEADERS, Deed
 from onefold.worlds.matches import MILLION, Fill
 from tests.apps.copying import Script, Stage, retractions, settings, stage, worker
@@ -140,6 +147,86 @@ def test_a_worker_that_starts_again_still_notices_what_a_fork_took_away(file):
 
     [parked] = retractions(file)
     assert deed(1).transaction in (parked.body or "")
+
+
+def test_a_node_without_the_receipt_of_a_block_that_stands_retracts_nothing(file):
+    with stage() as on:
+        one = worker(settings(on, depth=DEPTH), file, ("chain",))
+        node, mine = on.nodes[0], on.chain.mine
+
+        def forget() -> None:
+            node.asked.clear()
+            node.nulls = 10_000
+
+        def remember() -> None:
+            node.nulls = 0
+
+        script = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1))),
+            (on.is_through, forget),
+            *[(heard(on, one), mine)] * (3 * DEPTH),
+            # Twice would have been enough: once to doubt that it is there, and once to take it for gone.
+            (lambda: heard(on, one)() and node.asked["eth_getTransactionReceipt"] > 1, remember),
+            (lambda: True, lambda: on.leaders.act(deed(2))),
+            (on.is_through, lambda: None),
+        )
+        run_until(one, script)
+
+    assert retractions(file) == []
+    assert one.tallies["copytrade"].total("retracted") == 0
+
+
+class Away(Inline):
+    """A store that cannot be reached when a certain key is written for the first time."""
+
+    def __init__(self, store: MemoryStore, strikes: Callable[[Key], bool]) -> None:
+        super().__init__(store)
+        self.struck = 0
+        self._strikes = strikes
+
+    async def swap(self, changes: Sequence[Change]) -> Sequence[Reply]:
+        if not self.struck and any(self._strikes(one.key) for one in changes):
+            self.struck += 1
+            raise Unreachable("the store is away")
+        return await super().swap(changes)
+
+
+def test_a_trade_that_came_while_the_store_was_unreachable_is_read_again():
+    away = Away(MemoryStore(), lambda key: key == named("copytrade", "watched"))
+    with stage() as on:
+        one = worker(settings(on, depth=DEPTH), away, ("chain",))
+        script = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1))), (on.is_through, lambda: None)
+        )
+        run_until(one, script)
+
+    assert away.struck == 1
+    assert on.copied() == on.wanted()
+
+
+def test_a_retraction_that_could_not_be_parked_is_not_forgotten():
+    memory = MemoryStore()
+    away = Away(memory, lambda key: "undo" in key.parts)
+    with stage() as on:
+        one = worker(settings(on, depth=DEPTH), away, ("chain",))
+        mine = on.chain.mine
+
+        def parked() -> list[Any]:
+            return list(memory.scan("copytrade", ("parked",), False, None, 10)[0])
+
+        def watched() -> str | None:
+            [seen] = memory.get([named("copytrade", "watched")])
+            return seen.entry.body if seen.entry else None
+
+        script = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1))),
+            (on.is_through, lambda: on.chain.fork(1, {deed(1).transaction})),
+            (heard(on, one), lambda: [mine() for _ in range(2 * DEPTH)]),
+            (lambda: away.struck > 0 and watched() == "{}", lambda: None),
+        )
+        run_until(one, script)
+
+    assert len(parked()) == 1
 
 
 # ----- the decision, by steps

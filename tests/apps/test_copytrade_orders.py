@@ -13,7 +13,7 @@ import pytest
 
 from onefold.apps.copytrade.orders import Placed, Remote
 from onefold.apps.copytrade.sizing import Rule
-from onefold.sinks.web import NoAnswer
+from onefold.runtime.http import NoAnswer
 from onefold.worlds.leaders import LEADERS
 from onefold.worlds.matches import MILLION
 from onefold.worlds.mischief import Mischief

@@ -140,7 +140,6 @@ def test_one_filter_names_all_leaders():
 
 def test_the_chain_and_the_list_name_every_trade_alike_and_sum_to_one_size():
     chain, data = Chain(), Polymarket()
-    data._server.server_close()
     leaders = Leaders(chain, data)
     deeds = leaders.draw(11, 60, ("trade", "mint"))
     for deed in deeds:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from onefold.apps.messages import Settings, pipelines
 from onefold.apps.messages.pipeline import MailSettings, WebhookSettings, filled
 from onefold.core.errors import Misconfigured, Rejected
 from onefold.core.record import Record
+from onefold.core.terms import Terms
 from onefold.drive import Ports, run
 from onefold.stores import connect
+from onefold.worker import Worker
 from onefold.worker.configuration import parsed, struct
 from onefold.worker.file import File
 from onefold.worker.operating import gaps
@@ -78,6 +81,24 @@ def test_two_nodes_with_one_processor_send_each_signal_once_and_hide_no_doubt(st
     assert set(doubts.values()) <= {"in-doubt"}
     assert not delivered(world).keys() & dropped(world).keys()
     assert len(doubts) == tricks.drawn["cut-after"] + tricks.drawn["cut-before"] > 0
+
+
+def test_a_node_sends_nothing_that_waits_for_another_processor(own, file):
+    write(file, [1])
+    with SmtpWorld() as one, SmtpWorld() as other:
+        one.faults.extend([("greeting", 421)] * 1000)
+        soon = Terms(backoff=("1ms", "1ms"), attempts=10_000)
+        refused = replace(pipelines(by_mail(one, file), Live("messages.")), terms=soon)
+        run_until([Worker([refused], store=own, grace=10)], lambda: len(one.faults) < 1000)
+        one.faults.clear()
+
+        # A node that ends where the file ends looks for all that is due, and ends.
+        alone = node(by_mail(other, file, processor="other", follow=""), own)
+        assert anyio.run(alone.arun) == 0
+        assert (delivered(one), delivered(other)) == ({}, {"s1": 1})
+
+        run_until([node(by_mail(one, file), own)], lambda: bool(delivered(one)))
+        assert (delivered(one), delivered(other)) == ({"s1": 1}, {"s1": 1})
 
 
 def test_a_webhook_that_loses_its_answers_acts_once_on_each_signal(own, file):

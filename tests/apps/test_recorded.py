@@ -24,7 +24,7 @@ from onefold.core.calendar import expected, fx_week, open_in
 from onefold.core.coverage import Span
 from onefold.core.errors import Rejected
 from onefold.core.wire import parse as parse_json
-from onefold.sinks.web import NoAnswer
+from onefold.runtime.http import NoAnswer
 from onefold.worlds.chain import fits
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures"

@@ -56,6 +56,16 @@ def test_what_a_call_raises_is_raised():
     assert shelter.call(int, "1") == 1
 
 
+def test_whatever_ends_a_wait_leaves_a_shelter_that_works(monkeypatch):
+    shelter = Shelter()
+    with monkeypatch.context() as now:
+        now.setattr(module, "LOOK", -1.0)
+        with pytest.raises(ValueError, match="non-negative"):
+            shelter.call(int, "1")
+
+    assert shelter.call(int, "1") == 1
+
+
 def test_an_interrupt_before_any_line_leaves_a_shelter_that_works():
     shelter = Shelter()
     struck = 0

@@ -18,7 +18,7 @@ from onefold.core.errors import Unreachable
 from onefold.core.flow import Call, get, now, scan, sleep, swap
 from onefold.core.key import Key
 from onefold.drive import AsyncPorts, Event, Inline, OneThread, Ports, Threaded, arun, run
-from onefold.drive.process import PROCESS
+from onefold.runtime.process import PROCESS
 from onefold.stores.memory import MemoryStore
 
 KEY = Key("drive", 1)

@@ -20,21 +20,23 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "core": set(),
-    "drive": {"core"},
-    "stores": {"core", "drive"},
-    "tables": {"core"},
-    "sources": {"core", "drive", "tables"},
-    "sinks": {"core", "drive", "tables"},
-    "ledger": {"core", "drive", "stores"},
-    "worker": {"core", "drive", "ledger", "stores", "sources", "sinks"},
-    "onefold": {"core", "drive", "ledger", "stores", "sources", "sinks", "worker", "version"},
-    "apps": {"onefold", "core", "drive", "ledger", "sources", "sinks", "tables", "worker"},
-    "console": {"onefold", "core", "drive", "ledger", "stores", "worker", "version"},
+    "runtime": {"core"},
+    "drive": {"core", "runtime"},
+    "stores": {"core", "drive", "runtime"},
+    "tables": {"core", "runtime"},
+    "sources": {"core", "drive", "runtime", "tables"},
+    "sinks": {"core", "drive", "runtime", "tables"},
+    "ledger": {"core", "drive", "runtime", "stores"},
+    "worker": {"core", "drive", "ledger", "runtime", "stores", "sources", "sinks"},
+    "onefold": {"core", "drive", "ledger", "runtime", "stores", "sources", "sinks", "worker", "version"},
+    "apps": {"onefold", "core", "drive", "ledger", "runtime", "sources", "sinks", "tables", "worker"},
+    "console": {"onefold", "core", "drive", "ledger", "runtime", "stores", "worker", "version"},
     "cli": {
         "onefold",
         "core",
         "drive",
         "ledger",
+        "runtime",
         "stores",
         "sources",
         "sinks",
@@ -44,7 +46,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         "version",
     },
     "__main__": {"cli"},
-    "testing": {"onefold", "core", "drive", "ledger", "stores", "sources", "sinks", "worker", "apps"},
+    "testing": {
+        "onefold",
+        "core",
+        "drive",
+        "ledger",
+        "runtime",
+        "stores",
+        "sources",
+        "sinks",
+        "worker",
+        "apps",
+    },
     "worlds": {"core", "testing"},
 }
 
@@ -63,9 +76,6 @@ SHARED: dict[str, set[str]] = {
     "click": {"cli"},
     "rich": {"cli"},
 }
-
-# Packages that sources and sinks both need, who may not import each other: each part has one adapter.
-ONE_PER_PART = {"httpx2"}
 
 # Packages that more than one adapter needs, by the adapters that may; each keeps them to one file.
 BESIDE: dict[str, set[str]] = {
@@ -136,8 +146,7 @@ def scattered_clients(found: Iterable[Import]) -> Complaints:
         elif each.top in BESIDE:
             allowed = adapter(each.importer) in BESIDE[each.top]
         else:
-            owned = f"{part(each.importer)} {each.top}" if each.top in ONE_PER_PART else each.top
-            allowed = owners.setdefault(owned, adapter(each.importer)) == adapter(each.importer)
+            allowed = owners.setdefault(each.top, adapter(each.importer)) == adapter(each.importer)
         if not allowed:
             complaints.append(str(each))
     return complaints
@@ -146,6 +155,11 @@ def scattered_clients(found: Iterable[Import]) -> Complaints:
 def adapter(module: str) -> str:
     """Name what owns a client: a file, or the folder of one backend, as in `onefold.stores.sqlite`."""
     return ".".join(module.split(".")[:3])
+
+
+def needs_proof(found: Iterable[Import]) -> Complaints:
+    """Name imports of `proof`, which stands beside the package and is not in the wheel."""
+    return [str(each) for each in found if each.top == "proof"]
 
 
 def cycles(found: Iterable[Import]) -> Complaints:
@@ -160,7 +174,10 @@ def cycles(found: Iterable[Import]) -> Complaints:
     return []
 
 
-RULES = [wrong_directions, unknown_parts, impure_core, stores_that_know_each_other, scattered_clients, cycles]
+RULES = [
+    wrong_directions, unknown_parts, impure_core, stores_that_know_each_other, scattered_clients, needs_proof,
+    cycles,
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +239,8 @@ def planted(folder: Path, files: dict[str, str]) -> list[Import]:
         (wrong_directions, "tables/sqlite.py", "from onefold.stores import connect"),
         (scattered_clients, "worker/health.py", "from rich.table import Table"),
         (scattered_clients, "sources/poll.py", "import httpx2"),
+        (needs_proof, "testing/torture/kills.py", "from proof.sim import planting"),
+        (needs_proof, "worlds/demo/frame.py", "def late():\n    import proof"),
         (cycles, "core/other.py", "from onefold.core.third import x"),
         (cycles, "core/__init__.py", "from onefold.core.other import x\nfrom onefold.core.third import y"),
     ],
@@ -230,7 +249,7 @@ def test_a_planted_violation_is_found(rule, name, text, tmp_path):
     around = {
         "stores/memory.py": "",
         "stores/sqlite.py": "import apsw",
-        "sources/http.py": "import httpx2",
+        "runtime/http.py": "import httpx2",
         "worlds/chain.py": "",
         "core/third.py": "from onefold.core.other import x\nfrom onefold.core import y",
     }
@@ -256,7 +275,7 @@ def test_a_planted_violation_is_found(rule, name, text, tmp_path):
         ("testing/contracts.py", "import pytest\nimport apsw"),
         ("stores/sqlite/joined.py", "import apsw"),
         ("tables/sqlite.py", "import apsw\nfrom onefold.core.key import Key"),
-        ("sinks/web.py", "import httpx2"),
+        ("runtime/http.py", "import httpx2"),
     ],
 )
 def test_what_is_allowed_raises_no_complaint(name, text, tmp_path):
@@ -266,7 +285,6 @@ def test_what_is_allowed_raises_no_complaint(name, text, tmp_path):
         "stores/memory.py": "",
         "stores/sqlite.py": "import apsw",
         "stores/redis/script.py": "",
-        "sources/web.py": "import httpx2",
         "version.py": "",
     }
     if name == "core/key.py":

@@ -19,6 +19,7 @@ VAGUE_NAME = re.compile(r"(Manager|Helper|Util|Base|Impl)s?$|_(manager|helper|ut
 # Put together here, so that this file does not break its own rules.
 LEFTOVER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
 MACHINE_PATH = re.compile(r"(?<![\w./-])/(" + "|".join(("work", "root")) + r")/")
+PROOF = re.compile(r"\bproof\.[a-z]|import proof\b")
 PIN = re.compile(r"[a-z0-9-]+==[\w.!+]+( ; [\w .'=!<>()]+)?( \\)?")
 HASH = re.compile(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?")
 
@@ -76,7 +77,7 @@ def vague_module(name: str, text: str) -> Complaints:
 
 
 def vague_names(name: str, text: str) -> Complaints:
-    if not is_python(name) or not name.startswith("src/"):
+    if not is_python(name) or not name.startswith(("src/", "proof/")):
         return []
     named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, named))
@@ -91,6 +92,11 @@ def leftovers(name: str, text: str) -> Complaints:
 
 def machine_paths(name: str, text: str) -> Complaints:
     return lines_with(MACHINE_PATH, name, text)
+
+
+def names_proof(name: str, text: str) -> Complaints:
+    """Name lines that start or import a module of `proof`, also as text of another process's command."""
+    return lines_with(PROOF, name, text) if name.startswith("src/") else []
 
 
 def lines_with(pattern: re.Pattern[str], name: str, text: str) -> Complaints:
@@ -127,7 +133,8 @@ def unclean_lock(name: str, text: str) -> Complaints:
 
 
 RULES: list[Rule] = [
-    missing_docstring, vague_module, vague_names, leftovers, machine_paths, crowded_front, unclean_lock,
+    missing_docstring, vague_module, vague_names, leftovers, machine_paths, names_proof, crowded_front,
+    unclean_lock,
 ]  # fmt: skip
 
 
@@ -150,10 +157,12 @@ def test_the_repository_is_being_read():
         (vague_names, "src/onefold/ledger.py", "class LedgerManager: ..."),
         (vague_names, "src/onefold/ledger.py", "class Ledger:\n    class StoreBase: ..."),
         (vague_names, "src/onefold/ledger.py", "async def claim_helper(): ..."),
+        (vague_names, "proof/sim/world.py", "class WorldManager: ..."),
         (leftovers, "docs/start.md", f"{'TO'}{'DO'}: write this"),
         (leftovers, "src/onefold/ledger.py", f"x = 1  # {'FIX'}{'ME'}"),
         (machine_paths, "README.md", f"cd {'/work'}/main"),
         (machine_paths, "pyproject.toml", f'path = "{"/root"}/.cache"'),
+        (names_proof, "src/onefold/worlds/demo/frame.py", 'WORKER = ("-m", "proof.sim.planted_worker")'),
         (crowded_front, "src/onefold/__init__.py", "x = 1"),
         (crowded_front, "src/onefold/__init__.py", f"__all__ = {[f'n{i}' for i in range(16)]}"),
         (unclean_lock, "requirements/test.lock", "--index-url https://mirror.example.org/simple\n"),
@@ -171,6 +180,7 @@ def test_a_planted_violation_is_found(rule: Rule, name: str, text: str):
     [
         ("tests/contracts/__init__.py", ""),
         ("src/onefold/stores/sqlite.py", '"""Keeps entries in a file."""\nclass Database: ...'),
+        ("src/onefold/core/key.py", '"""A key is no proof. It is a name."""'),
         ("docs/start.md", "Make your own network/root/leaf; see docs/work/it.md."),
         ("src/onefold/__init__.py", f'"""The front."""\n__all__ = {[f"n{i}" for i in range(15)]}'),
         (

@@ -13,8 +13,8 @@ import pytest
 from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.record import Record
 from onefold.drive import Inline
+from onefold.runtime.http import Answer, NoAnswer
 from onefold.sinks.chat import BadMarkup, Chat, ChatGone, Rates, escaped, judged
-from onefold.sinks.web import Answer, NoAnswer
 from onefold.stores.memory import MemoryStore
 from onefold.testing.clock import FakeClock
 from onefold.worlds.chat import TOKEN, ChatWorld

@@ -15,8 +15,8 @@ import pytest
 from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.record import Record
 from onefold.drive import Inline
+from onefold.runtime.http import Answer, NoAnswer
 from onefold.sinks.http import Http, judged, later
-from onefold.sinks.web import Answer, NoAnswer
 from onefold.stores.memory import MemoryStore
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief
@@ -245,7 +245,8 @@ def test_a_sink_that_cannot_work_is_refused_when_it_is_made(settings, says):
 
 
 def test_a_missing_client_says_how_to_get_it():
-    program = "import sys; sys.modules['httpx2'] = None; import onefold.sinks.http"
+    hidden = "import sys; sys.modules['httpx2'] = None\n"
+    program = hidden + "from onefold.sinks.http import Http\nHttp('http://h/x', window='1h')"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert 'pip install "onefold[worker]"' in ended.stderr

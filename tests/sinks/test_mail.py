@@ -129,6 +129,8 @@ def test_a_server_without_encryption_is_refused_unless_it_is_asked_for():
         {"to": lambda r: "ann@example.org>\r\nRCPT TO:<bob@example.org"},
         {"to": lambda r: "Ann <ann@example.org>"},
         {"to": lambda r: "nobody"},
+        {"to": lambda r: "ann@["},
+        {"to": lambda r: "ann@[ "},
         {"to": lambda r: ""},
     ],
 )
@@ -158,15 +160,21 @@ def test_a_long_mail_is_sent_though_no_entry_could_keep_it():
     assert len(arrived["text"].splitlines()) == 50_000
 
 
-def test_texts_of_all_scripts_arrive():
+@pytest.mark.parametrize("text", ["Ж" * 2000, "Grüße", "Grüße\n.\nЖ"])
+def test_texts_of_all_scripts_arrive(text):
     message = composed(
-        {"to": "ann@example.org", "subject": "Grüße 👋", "text": "Ж" * 2000},
+        {"to": "ann@example.org", "subject": "Grüße 👋", "text": text, "html": f"<p>{text}"},
         Address("", "shop", "x.org"),
         "k",
     )
 
     assert message["Subject"] == "Grüße 👋"
+    # A server without 8BITMIME may drop the highest bit of every byte.
     assert message.as_bytes().isascii()
+    with SmtpWorld() as world:
+        put_one(mail(world, text=lambda r: text), RECORD)
+    [arrived] = world.journal.of("mail")
+    assert arrived["text"].splitlines() == text.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -175,6 +183,7 @@ def test_texts_of_all_scripts_arrive():
         ("http://host", {}),
         ("smtp://", {}),
         ("smtp://ann@host", {}),
+        ("smtp://ann@host", {"password": "a\0b"}),
         ("smtp://host", {"sender": "shop"}),
         ("smtp://host", {"sender": "a@b\r\nBcc: c@d"}),
     ],

@@ -12,9 +12,9 @@ import pytest
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
 from onefold.core.record import Page, Record
-from onefold.drive.threads import left_running
+from onefold.runtime.threads import left_running
 from onefold.sources.function import Function as Reads
-from onefold.testing.sim.virtual import VirtualLoop
+from onefold.testing.virtual import VirtualLoop
 from onefold.worker import Worker
 from tests.waiting import wait_for
 from tests.worker.stage import FarSide, pipeline, records, run_until, store

@@ -1,5 +1,6 @@
 """Replaying JSON lines: each a record at its number, whatever is wrong with its neighbours."""
 
+import asyncio
 import io
 import json
 import os
@@ -13,10 +14,13 @@ import pytest
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
+from onefold.core.record import Page
 from onefold.core.wire import Unreadable
 from onefold.drive import Inline
 from onefold.sources.lines import CHUNK, Line, Lines
 from onefold.sources.replay import Replay
+from onefold.testing.runtime import VirtualRuntime
+from onefold.testing.virtual import VirtualLoop
 from onefold.worker import Worker
 from onefold.worlds.journal import Journal
 from tests.sources.reading import acted, parked, pipeline
@@ -104,17 +108,21 @@ def test_a_torn_last_line_is_reported_and_read_when_it_is_whole(file):
 
 def test_a_torn_last_line_is_waited_for(file):
     file.write_text('1\n{"a": ')
+    loop, pages = VirtualLoop(1), list[Page]()
 
-    async def both():
-        pages = []
-        async with anyio.create_task_group() as group:
-            async for page in Replay(file, patience=10).read(Cursor()):
-                pages.append(page)
-                if page.more:
-                    group.start_soon(anyio.Path(file).write_text, '1\n{"a": 2}\n')
-        return pages
+    async def finish() -> None:
+        await asyncio.sleep(5)
+        with file.open("a") as torn:
+            torn.write("2}\n")
 
-    assert [body for _, _, body in found(anyio.run(both))] == [1, {"a": 2}]
+    async def both() -> None:
+        async with VirtualRuntime(loop).running(), anyio.create_task_group() as group:
+            group.start_soon(finish)
+            pages.extend([page async for page in Replay(file, patience=10).read(Cursor())])
+
+    loop.run(both())
+
+    assert [body for _, _, body in found(pages)] == [1, {"a": 2}]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])

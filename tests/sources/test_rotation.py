@@ -19,6 +19,7 @@ from onefold.core.cursor import Cursor
 from onefold.core.record import Gap, Page
 from onefold.drive import Inline, Ports, run
 from onefold.sources.replay import Replay
+from onefold.sources.rotation import Step, Trail
 from onefold.worker import Worker
 from onefold.worker.operating import cursors, gaps
 from onefold.worlds.journal import Journal
@@ -501,6 +502,129 @@ def test_a_worker_writes_down_that_a_rotated_file_is_gone(folder, memory):
     [cursor] = run(cursors(), Ports(memory))
     assert (cursor["at"], cursor["mark"]["base"]) == (4, 3)
     assert sorted(acted(journal)) == ["a", "b", "c"]
+
+
+# ----- files that look alike, and look after look
+
+
+class Looks:
+    """A trail that is followed look by look: each shows all that is there, and no time passes between two."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._trail = Trail(folder.file, 2**20, 0.0, by_number=False)
+        assert self._trail.begin(NOWHERE) == Step()
+
+    def __enter__(self) -> Looks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._trail.close()
+
+    def look(self) -> dict[int, str]:
+        """Return the lines that are shown, by their numbers."""
+        shown: dict[int, str] = {}
+        while not (step := self._trail.step()).waits:
+            assert step.gap is None
+            shown |= {line.number: json.loads(line.raw)["id"] for line in step.lines}
+        return shown
+
+
+def pack(file: Path) -> Path:
+    """Pack a file, as gzip does: the packed one keeps its time."""
+    packed, written = file.with_name(f"{file.name}.gz"), file.stat().st_mtime_ns
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    os.utime(packed, ns=(written, written))
+    file.unlink()
+    return packed
+
+
+@pytest.mark.parametrize("way", ["rename", "copy", "pack"])
+def test_of_files_that_begin_with_the_same_line_the_one_that_was_read_is_read_on(folder, way):
+    folder.add("start")
+    cursor = read(folder).cursor
+    folder.add("a")
+    rotated = folder.copy_and_truncate() if way == "copy" else folder.rotate()
+    if way == "pack":
+        pack(rotated)
+    folder.add("start", "b")
+
+    heard = read(folder, cursor)
+
+    assert (heard.names, heard.gaps) == (["start", "a", "start", "b"], [])
+
+
+def test_a_file_that_begins_with_the_same_line_after_it_was_truncated_is_read_on_in_its_copy(folder):
+    folder.add("start")
+    with Looks(folder) as looks:
+        assert looks.look() == {1: "start"}
+        folder.add("a")
+        folder.copy_and_truncate()
+        folder.add("start", "b")
+        assert looks.look() == {2: "a", 3: "start", 4: "b"}
+
+
+@pytest.mark.parametrize("later", [(), ("c",)], ids=["empty again", "filled again"])
+def test_lines_of_an_empty_file_that_was_copied_and_truncated_before_the_next_look_are_read(folder, later):
+    folder.add("a")
+    with Looks(folder) as looks:
+        looks.look()
+        folder.copy_and_truncate("lines.jsonl.2")
+        folder.touch(folder.file)
+        assert looks.look() == {}
+        folder.add("b")
+        folder.copy_and_truncate("lines.jsonl.1")
+        folder.touch(folder.file)
+        folder.add(*later)
+        assert looks.look() == dict(enumerate(["b", *later], 2))
+
+
+def test_a_file_that_is_packed_before_its_rotation_is_noticed_is_not_read_twice(folder):
+    folder.add("a")
+    with Looks(folder) as looks:
+        looks.look()
+        pack(folder.rotate())
+        folder.add("b")
+        assert looks.look() == {2: "b"}
+
+
+def test_a_file_that_was_written_to_after_its_empty_successor_is_not_read_twice(folder):
+    folder.add("a")
+    with Looks(folder) as looks:
+        looks.look()
+        rotated = folder.rotate()
+        folder.touch(folder.file)
+        folder.add("b", file=rotated)
+        assert looks.look() == {2: "b"}
+        folder.rotate()
+        folder.add("c")
+        assert looks.look() == {3: "c"}
+
+
+def test_a_file_that_is_copied_and_truncated_before_its_first_line_is_whole_keeps_its_numbers(folder):
+    folder.add("a")
+    with Looks(folder) as looks:
+        looks.look()
+        folder.copy_and_truncate("lines.jsonl.2")
+        folder.touch(folder.file)
+        folder.add(text='{"id":')
+        assert looks.look() == {}
+        folder.add(text=' "b"}\n')
+        folder.copy_and_truncate("lines.jsonl.1")
+        folder.add("c")
+        assert looks.look() == {2: "b", 3: "c"}
+
+
+def test_a_backup_of_a_file_is_not_taken_for_a_rotated_one(folder):
+    folder.add("a")
+    cursor = read(folder).cursor
+    with Looks(folder) as looks:
+        looks.look()
+        folder.add("b")
+        folder.touch(Path(shutil.copy(folder.file, folder.file.with_name("lines.jsonl.1"))))
+        folder.add("c")
+        assert looks.look() == {2: "b", 3: "c"}
+
+    assert read(folder, cursor, id=None).names == ["1", "2", "3"]
 
 
 # ----- any order of all that

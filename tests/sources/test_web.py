@@ -12,7 +12,8 @@ import pytest
 from onefold.core.backoff import Backoff
 from onefold.core.errors import Misconfigured
 from onefold.core.wire import Unreadable
-from onefold.sources.web import Manners, Refusing, Web, built, followed, retry_after, told
+from onefold.runtime.http import retry_after, shown
+from onefold.sources.web import Manners, Refusing, Web, built, followed
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.site import Response, Site
 
@@ -26,11 +27,7 @@ def ask(site, *answers, manners=QUICK, read=lambda body: body, headers=None, que
     site.routes = {("GET", "/x"): lambda request: turns.pop(0) if len(turns) > 1 else turns[0]}
     web = Web(f"{site.url}/x{query}", headers or {}, manners)
 
-    async def once():
-        async with web.client() as client:
-            return await web.get(client, web.url, read)
-
-    return anyio.run(once)
+    return anyio.run(web.get, web.url, read)
 
 
 def test_an_answer_is_parsed_and_read(site):
@@ -178,7 +175,7 @@ def test_a_retry_after_is_obeyed_but_not_for_ever(site, caplog):
     ],
 )
 def test_a_place_is_named_without_what_may_be_secret(url, expected):
-    assert told(url) == expected
+    assert shown(url) == expected
 
 
 def test_parameters_are_added_and_later_ones_win():

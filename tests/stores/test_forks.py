@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from onefold.drive.process import PROCESS
+from onefold.runtime.process import PROCESS
 from onefold.stores.homes import INHERITED, OfProcess
 
 CHILDREN = {"postgresql": 100, "mariadb": 40, "redis": 40, "mongodb": 20, "dynamodb": 20, "cassandra": 4}

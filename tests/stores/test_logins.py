@@ -15,9 +15,10 @@ from onefold import stores
 from onefold.core.endpoints import check_url
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.redaction import ESCAPED, host_of, safe_url, scrubbed
+from onefold.runtime.http import shown
 from onefold.sinks.http import Http
 from onefold.sinks.mail import Mail
-from onefold.sources.web import Manners, Web, told
+from onefold.sources.web import Manners, Web
 from onefold.tables import Database
 
 
@@ -40,7 +41,7 @@ def endpoint(url: str) -> str:
 
 
 def site(url: str) -> str:
-    return told(Web(url, {}, Manners()).url)
+    return shown(Web(url, {}, Manners()).url)
 
 
 def service(url: str) -> str:

@@ -16,11 +16,13 @@ from onefold.core.cursor import Cursor
 from onefold.core.endpoints import Demands, Facts, Patience
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.core.record import Page, Record
-from onefold.drive import AsyncPorts, arun
+from onefold.drive import AsyncPorts, Inline, arun
 from onefold.sources.websocket import Websocket
+from onefold.stores.memory import MemoryStore
 from onefold.worker import Worker
 from onefold.worker.endpoints import NoEndpoint, Pool, check_host, listed, pools, put
 from onefold.worlds.stream import Events, Stream
+from tests.waiting import PATIENCE
 from tests.worker.stage import QUICK, FarSide, pipeline, run_until, store
 
 A, B = "ws://127.0.0.1:1/a", "ws://127.0.0.1:2/b"
@@ -149,6 +151,36 @@ def test_a_name_that_leads_into_a_private_network_is_refused_and_one_that_leads_
 def test_a_pool_without_a_worker_says_so():
     with pytest.raises(Unreachable, match="while its worker runs"):
         anyio.run(Pool("nodes", [A], private=True).pick)
+
+
+def test_a_pool_whose_store_is_unreachable_goes_on_and_probes_later(caplog):
+    class Away(Inline):
+        away = 2
+
+        async def get(self, keys: Any) -> Any:
+            if self.away:
+                self.away -= 1
+                raise Unreachable("the store is away")
+            return await super().get(keys)
+
+    async def main() -> None:
+        probed = anyio.Event()
+
+        async def probe(url: str) -> Facts:
+            probed.set()
+            return Facts(137, 100)
+
+        pool = Pool("nodes", [A], private=True, probe=probe, every=0.01)
+        async with anyio.create_task_group() as group:
+            group.start_soon(pool.attend, AsyncPorts(Away(MemoryStore())))
+            with anyio.fail_after(PATIENCE):
+                await probed.wait()
+            group.cancel_scope.cancel()
+
+    anyio.run(main)
+
+    said = [one for one in caplog.messages if "could not be checked: the store is away" in one]
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize(

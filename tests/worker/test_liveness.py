@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onefold.worker.liveness import EVERY, MISSED, behind, current, dead, is_wrong, status_of
+from onefold.worker.liveness import EVERY, MISSED, behind, dead, is_wrong, not_replaced, status_of
 from onefold.worker.report import Told, told
 
 NOW = 1_000.0
@@ -69,7 +69,7 @@ def test_a_worker_is_dead_only_after_several_of_its_own_intervals():
 def test_a_worker_that_a_later_successful_run_replaced_disappears(
     lost: dict[str, Any], later: dict[str, Any], stays: bool
 ):
-    assert ("lost" in current({"lost": lost, "later": later}, NOW)) == stays
+    assert ("lost" in not_replaced({"lost": lost, "later": later}, NOW)) == stays
 
 
 def test_a_report_strikes_out_the_workers_that_it_replaces():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -22,6 +21,7 @@ from onefold.core.errors import Refused
 from onefold.core.record import Broken
 from onefold.core.rows import rows_of
 from onefold.core.wire import Unreadable, flaw, parse, quoted
+from onefold.runtime import monotonic
 from onefold.sources.web import Manners, Web
 
 log = logging.getLogger("onefold.apps")
@@ -309,7 +309,7 @@ class Markets:
         by: By = "condition_ids",
         remember: float = 300.0,
         limit: int = 20_000,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._web = Web(f"{url.rstrip('/')}/markets", {}, Manners(timeout=10.0, tries=2))
         self._by = by
@@ -349,18 +349,17 @@ class Markets:
         left = list(ids)
         # A token may be one of the older markets, or a position of a newer one; an id does not tell reliably.
         names = ("clob_token_ids", "position_ids") if self._by == "clob_token_ids" else (self._by,)
-        async with self._web.client() as client:
-            # Closed markets are left out unless they are asked for, even by their id.
-            for name, closed in product(names, ("false", "true")):
-                if not left:
-                    return
-                pairs = [(name, one) for one in left]
-                query = urlencode(
-                    [*pairs, ("closed", closed), ("limit", str(len(left))), ("include_tag", "true")]
-                )
-                rows = await self._web.get(client, f"{self._web.url}?{query}", _rows)
-                self._take(rows, left, now)
-                left = [one for one in left if not self._fresh(one, now)]
+        # Closed markets are left out unless they are asked for, even by their id.
+        for name, closed in product(names, ("false", "true")):
+            if not left:
+                return
+            pairs = [(name, one) for one in left]
+            query = urlencode(
+                [*pairs, ("closed", closed), ("limit", str(len(left))), ("include_tag", "true")]
+            )
+            rows = await self._web.get(f"{self._web.url}?{query}", _rows)
+            self._take(rows, left, now)
+            left = [one for one in left if not self._fresh(one, now)]
 
     def _take(self, rows: Sequence[Any], asked: Sequence[str], now: float) -> None:
         found, broken = answered(rows, self._by, frozenset(asked))

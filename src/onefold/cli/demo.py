@@ -36,10 +36,7 @@ NEEDED = {"worker": ("httpx2", "websockets"), "copytrade": ("eth_abi", "eth_hash
 @click.option(
     "--app", "apps", multiple=True, metavar="NAME", help="Only this application; may be given again."
 )
-@click.option(
-    "--plant", metavar="BUG", hidden=True, help="Run workers with a planted bug: the account must fail."
-)
-def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...], plant: str | None) -> int:
+def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...]) -> int:
     """Watch the applications survive duplicates, crashes and cut connections.
 
     Everything runs on this machine: the outside is played by stand-ins that repeat, reorder, delay,
@@ -57,19 +54,26 @@ def demo(seconds: float, seed: int, keep: bool, apps: tuple[str, ...], plant: st
             raise click.UsageError(f"there is no {name} in the demo: {', '.join(PARTS)} are")
     # Checked here, because a worker that lacks a package would fail in a process of its own.
     _check_packages("copytrade" if not apps or "copytrade" in apps else "worker")
-    from onefold.worlds.demo.frame import Demo, table
+    from onefold.worlds.demo.frame import Demo
 
     folder = Path(tempfile.mkdtemp(prefix="onefold-demo-"))
-    options = asked()
+    json = asked().json
     try:
-        with _view(options.json) as (tell, watch):
-            result = Demo(made(apps), folder, seed, tell, watch, plant).run(seconds)
+        with _view(json) as (tell, watch):
+            result = Demo(made(apps), folder, seed, tell, watch).run(seconds)
     finally:
         if keep:
             say(f"kept: {folder}; look at it with: cd {folder} && onefold status")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
+    return report(result, json)
+
+
+def report(result: Any, json: bool) -> Code:
+    """Print the account of a demo, and say with which code the command ends."""
+    from onefold.worlds.demo.frame import table
+
+    if json:
         emit(result.as_json())
     else:
         data("", *table(result), "", _closing(result.kills, result.between, result.adds_up))

@@ -75,7 +75,7 @@ def _run(
 ) -> int:
     import anyio
 
-    from onefold.drive.threads import left_running
+    from onefold.runtime.threads import left_running
     from onefold.worker.leaving import Leaving
     from onefold.worker.listening import Listening, bound
     from onefold.worker.loading import chosen

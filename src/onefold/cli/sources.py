@@ -16,7 +16,7 @@ from onefold.cli.talk import data, emit, say
 from onefold.cli.text import cut, table
 from onefold.core.documents import listed
 from onefold.core.story import moment, span
-from onefold.worker.liveness import age, behind, current, dead, is_dead, is_wrong, living, status_of
+from onefold.worker.liveness import age, behind, dead, is_dead, is_wrong, living, not_replaced, status_of
 
 HEAD = ("pipeline", "source", "status", "seen", "won", "twice", "first", "late", "missed", "connected since")
 POOL_HEAD = ("pool", "endpoint", "priority", "health", "last failure")
@@ -103,7 +103,7 @@ def _late(totals: dict[str, int]) -> str:
 
 
 def _errors(one: dict[str, Any], now: float) -> Iterable[str]:
-    for name, worker in current(one.get("workers", {}), now).items():
+    for name, worker in not_replaced(one.get("workers", {}), now).items():
         if worker.get("error"):
             ago = span(now - worker.get("at", now))
             said = cut(str(worker["error"]), ERROR_SHOWN)
@@ -124,6 +124,7 @@ def _json(one: dict[str, Any], now: float) -> dict[str, Any]:
         for bound, number in lateness(totals).items()
     ]
     plain = {name: number for name, number in totals.items() if not name.startswith("late:")}
+    workers = not_replaced(one.get("workers", {}), now)
     return {
         "pipeline": one.get("pipeline"),
         "source": one.get("source"),
@@ -134,9 +135,7 @@ def _json(one: dict[str, Any], now: float) -> dict[str, Any]:
         "counts": plain,
         "counted_by": "workers",
         "late": late,
-        "workers": {
-            name: _worker_json(worker, now) for name, worker in current(one.get("workers", {}), now).items()
-        },
+        "workers": {name: _worker_json(worker, now) for name, worker in workers.items()},
     }
 
 

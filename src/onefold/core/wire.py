@@ -91,7 +91,12 @@ def flaw(value: Any, depth: int = DEPTH) -> str | None:
             inner = value
         case _:
             return None
-    return next((found for found in (flaw(one, depth - 1) for one in inner) if found), None)
+    for one in inner:
+        if type(one) is str and one.isascii():  # most of what a service sends
+            continue
+        if found := flaw(one, depth - 1):
+            return found
+    return None
 
 
 def sifted(body: Any, bad: Callable[[Any], object] = flaw) -> tuple[Any, list[Any]]:

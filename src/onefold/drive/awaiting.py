@@ -18,7 +18,8 @@ from onefold.core.entry import Change, Reply, Seen, State
 from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.core.ports import Store
-from onefold.drive.process import PROCESS
+from onefold.runtime import current
+from onefold.runtime.process import PROCESS
 
 if TYPE_CHECKING:
     import asyncio
@@ -60,6 +61,9 @@ class Threaded:
     async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
         import anyio.to_thread
 
+        runtime = current()
+        if runtime.inline:
+            return await runtime.blocking(function, *args)
         return await anyio.to_thread.run_sync(function, *args, limiter=self._limiter())
 
     def _limiter(self) -> anyio.CapacityLimiter:
@@ -127,6 +131,8 @@ class OneThread:
 
     async def close(self) -> None:
         await self._in_its_thread(self.store.close)
+        if current().inline:
+            return
         with self._starting.lock():
             self._process = -1
             self._end_thread()
@@ -134,6 +140,9 @@ class OneThread:
     async def _in_its_thread(self, function: Callable[..., T], *args: Any) -> T:
         import asyncio
 
+        runtime = current()
+        if runtime.inline:
+            return await runtime.blocking(function, *args)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         with self._starting.lock():  # of another loop, which may be closing the store: no job after the end

@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from onefold.core.errors import Locked
-from onefold.drive.process import PROCESS
+from onefold.runtime.process import PROCESS
 
 if TYPE_CHECKING:
     from onefold.core.line import Ask

@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,8 @@ from onefold.core.claims import Answer
 from onefold.core.protocol import renew
 from onefold.core.pulse import Pulse, due, soonest
 from onefold.drive.guard import Guard
-from onefold.drive.process import PROCESS
 from onefold.drive.waiting import AsyncPorts, Ports, arun, run
+from onefold.runtime.process import PROCESS
 
 if TYPE_CHECKING:
     import asyncio
@@ -67,7 +69,9 @@ class Heart:
             if self._thread is not None and self._thread.is_alive():
                 self._changed.put(None)
                 return
-            self._thread = threading.Thread(target=self._live, name="onefold-heart", daemon=True)
+            # In a copy of the context: the clock of this heart is that of the claims it renews.
+            live = partial(copy_context().run, self._live)
+            self._thread = threading.Thread(target=live, name="onefold-heart", daemon=True)
             self._thread.start()
 
     def _live(self) -> None:

@@ -17,8 +17,8 @@ from onefold.core.line import Ask, Line, send, together
 from onefold.core.ports import AsyncClock, AsyncStore, Clock, Store
 from onefold.core.sightings import Sightings, of_others
 from onefold.drive.guard import Call, Guard, Queue
-from onefold.drive.process import PROCESS
 from onefold.drive.waiting import AsyncPorts, AsyncWallClock, Ports, WallClock, arun, run
+from onefold.runtime.process import PROCESS
 
 if TYPE_CHECKING:
     import asyncio

@@ -16,7 +16,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from onefold.drive.process import PROCESS
+from onefold.runtime.process import PROCESS
 
 T = TypeVar("T")
 

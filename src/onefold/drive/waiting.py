@@ -6,7 +6,6 @@ closed with an error that says so.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from onefold.core.errors import Unreachable
 from onefold.core.flow import Call, Flow
 from onefold.core.ports import AsyncClock, AsyncStore, Clock, Store
+from onefold.runtime import current, monotonic
 
 T = TypeVar("T")
 
@@ -41,22 +41,23 @@ class Tapped(Protocol):
 
 
 class WallClock:
-    """This process's own clock."""
+    """The clock of the current runtime: this process's own, unless a simulation runs."""
 
-    monotonic = staticmethod(time.monotonic)
-    sleep = staticmethod(time.sleep)
+    def monotonic(self) -> float:
+        return monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        current().wait(seconds)
 
 
 class AsyncWallClock:
-    """This process's own clock, awaited."""
+    """The clock of the current runtime, awaited."""
 
     async def monotonic(self) -> float:
-        return time.monotonic()
+        return monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        import asyncio
-
-        await asyncio.sleep(seconds)
+        await current().sleep(seconds)
 
 
 _CLOCK = WallClock()
@@ -108,13 +109,13 @@ def run(flow: Flow[T], ports: Tapped) -> T:
 def tapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
     """Make a call and let the tap see it before and after."""
     tap(Event(call))
-    started = time.perf_counter()
+    started = monotonic()
     try:
         reply = call.on(ports)
     except BaseException as error:
-        tap(Event(call, time.perf_counter() - started, error=error))
+        tap(Event(call, monotonic() - started, error=error))
         raise
-    tap(Event(call, time.perf_counter() - started, reply))
+    tap(Event(call, monotonic() - started, reply))
     return reply
 
 
@@ -159,13 +160,13 @@ def _made(call: Call[Any], ports: Tapped) -> Awaitable[Any]:
 async def atapped(call: Call[Any], ports: Tapped, tap: Tap) -> Any:
     """Make a call, awaiting, and let the tap see it before and after."""
     tap(Event(call))
-    started = time.perf_counter()
+    started = monotonic()
     try:
         reply = await call.on(ports)
     except BaseException as error:
-        tap(Event(call, time.perf_counter() - started, error=error))
+        tap(Event(call, monotonic() - started, error=error))
         raise
-    tap(Event(call, time.perf_counter() - started, reply))
+    tap(Event(call, monotonic() - started, reply))
     return reply
 
 

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import partial, wraps
-from secrets import token_hex
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -57,6 +56,7 @@ from onefold.ledger.holding import (
 from onefold.ledger.loops import Homes
 from onefold.ledger.receipts import encode, return_type, warn_unkept
 from onefold.ledger.ways import How, Way, way
+from onefold.runtime import current
 from onefold.stores import join
 
 P = ParamSpec("P")
@@ -281,7 +281,7 @@ class AsyncLedger:
     async def resolve(self, key: Key, *, happened: bool, receipt: Any = None, by: str) -> None:
         """Decide about a parked key: it happened (with this receipt), or it did not and may run again."""
         body = encode(receipt) if happened else None
-        resolved(key, await self._run(resolve(key, happened, body, by, token_hex(16))))
+        resolved(key, await self._run(resolve(key, happened, body, by, current().token())))
 
     async def close(self) -> None:
         """Let go of what this event loop opened; a ledger may be used again afterwards.
@@ -336,7 +336,7 @@ class AsyncLedger:
             told, body = probe_answer(await told if inspect.isawaitable(told) else told)
             if told is None:
                 break
-            await self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
+            await self._run(answer_probe(bid.key, entry, current().token(), told, body))
             answer = await self._run(acquire(bid, way.wait))
         return answer
 

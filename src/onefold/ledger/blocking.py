@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
-from secrets import token_hex
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -40,6 +39,7 @@ from onefold.ledger.holding import (
 )
 from onefold.ledger.receipts import encode, return_type, warn_unkept
 from onefold.ledger.ways import How, Way, way
+from onefold.runtime import current
 from onefold.stores import connect, join
 from onefold.stores.locate import announce, locate, refuse_empty, working_folder
 
@@ -225,8 +225,8 @@ class Ledger:
 
     def resolve(self, key: Key, *, happened: bool, receipt: Any = None, by: str) -> None:
         """Decide about a parked key: it happened (with this receipt), or it did not and may run again."""
-        answer = self._run(resolve(key, happened, encode(receipt) if happened else None, by, token_hex(16)))
-        resolved(key, answer)
+        body = encode(receipt) if happened else None
+        resolved(key, self._run(resolve(key, happened, body, by, current().token())))
 
     def close(self) -> None:
         """Let go of the store; a ledger may be used again afterwards."""
@@ -288,7 +288,7 @@ class Ledger:
             told, body = probe_answer(probe())
             if told is None:
                 break
-            self._run(answer_probe(bid.key, entry, token_hex(16), told, body))
+            self._run(answer_probe(bid.key, entry, current().token(), told, body))
             answer = self._run(acquire(bid, way.wait))
         return answer
 

@@ -6,7 +6,6 @@ It drives no flow and waits for nothing; `blocking` and `awaited` do.
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import CoroutineType
@@ -33,6 +32,7 @@ from onefold.core.story import tell
 from onefold.drive.functions import NO_GENERATORS, Kind, name_of, unfinished
 from onefold.ledger.receipts import decode, encode, faithful, warn_unkept
 from onefold.ledger.ways import Way, for_call
+from onefold.runtime import current
 
 PROBES = 3
 """How often a probe is asked anew, in one call, because the entry changed while it looked."""
@@ -101,7 +101,7 @@ class Holding:
     @property
     def lost(self) -> bool:
         """Whether the lease can no longer be relied upon: another may be at work."""
-        return self.pulse is not None and not self.finished and self.pulse.gone(time.monotonic())
+        return self.pulse is not None and not self.finished and self.pulse.gone(current().monotonic())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key} {self.state}>"

@@ -14,7 +14,7 @@ from onefold.core.errors import Misconfigured
 from onefold.core.ports import AsyncStore
 from onefold.core.sightings import Sightings
 from onefold.drive import AsyncHeart, AsyncPorts, Inline, OneThread, Threaded
-from onefold.drive.process import PROCESS
+from onefold.runtime.process import PROCESS
 from onefold.stores import aconnect
 from onefold.stores.locate import Located, announce, locate, refuse_empty, working_folder
 

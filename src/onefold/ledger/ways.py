@@ -6,12 +6,10 @@ reads no store; it does read the wall clock, to tell how old a record is.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from os import urandom
 from typing import Any, TypedDict, Unpack
 
 from onefold.core.claims import Bid, Ending
@@ -19,8 +17,8 @@ from onefold.core.entry import EFFECTS, Effect
 from onefold.core.errors import Later, Misconfigured, Refused, Rejected, Unfinished
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, Terms, epoch, forever_or_seconds, zero_or_seconds
-from onefold.drive.tokens import tokens
 from onefold.ledger.receipts import fingerprint
+from onefold.runtime import current
 
 RESERVED = "onefold."
 
@@ -55,7 +53,7 @@ class Way:
         """Make one attempt on a key, with a token of its own."""
         _check_scope(key.scope)
         mark = fingerprint(content) if content is not None else None
-        age, token = self._age() if self.at else 0.0, urandom(16).hex()
+        age, token = self._age() if self.at else 0.0, current().token()
         return Bid(key, token, self.terms, self.effect, self.window, True, age, mark)
 
     def bids(self, keys: Sequence[Key]) -> list[Bid]:
@@ -65,11 +63,11 @@ class Way:
         terms, effect, window, age = self.terms, self.effect, self.window, self._age()
         return [
             Bid(key, token, terms, effect, window, True, age)
-            for key, token in zip(keys, tokens(len(keys)), strict=True)
+            for key, token in zip(keys, current().tokens(len(keys)), strict=True)
         ]
 
     def _age(self) -> Seconds:
-        return max(time.time() - epoch(self.at, "at"), 0.0) if self.at is not None else 0.0
+        return max(current().time() - epoch(self.at, "at"), 0.0) if self.at is not None else 0.0
 
     def ending(self, error: BaseException) -> Ending:
         """Judge an exception: nothing happened, or it may have."""

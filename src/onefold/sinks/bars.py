@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from onefold.core.coverage import Span
 from onefold.core.errors import Misconfigured
 from onefold.core.terms import Duration, seconds
-from onefold.drive.threads import in_thread
+from onefold.runtime import current
 from onefold.tables import PATIENCE, Database
 from onefold.tables.names import checked_table, listed, quoted
 
@@ -110,14 +110,14 @@ class BarTable:
 
     async def keep(self, rows: Sequence[BarRow]) -> Kept:
         """Store rows, and tell what they met."""
-        return await in_thread(self.write, rows)
+        return await current().blocking(self.write, rows)
 
     async def stored(self, symbol: str, timeframe: str, span: Span) -> Mapping[int, int]:
         """Say which bars of a span are stored: their starts in seconds, each with its conflicts."""
-        return await in_thread(self.read, symbol, timeframe, span)
+        return await current().blocking(self.read, symbol, timeframe, span)
 
     async def aclose(self) -> None:
-        await in_thread(self._database.close)
+        await current().blocking(self._database.close)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -17,10 +16,11 @@ from onefold.core.errors import Later, Misconfigured, Refused, Rejected
 from onefold.core.ports import AsyncClock, Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, seconds
+from onefold.runtime import current, now
+from onefold.runtime.http import Answer, Ask, NoAnswer, check_installed
 from onefold.sinks.http import later
 from onefold.sinks.markup import LIMIT, cut, escaped, split
 from onefold.sinks.pace import Pace, Rates
-from onefold.sinks.web import Answer, NoAnswer, Web
 
 log = logging.getLogger("onefold.sinks")
 
@@ -76,6 +76,7 @@ class Chat:
         url: str = "https://api.telegram.org",
         clock: AsyncClock | None = None,
     ) -> None:
+        check_installed("a chat")
         if not token or not token.isprintable() or "/" in token:
             raise Misconfigured("the bot's token is empty or no token: give what BotFather gave you")
         if long not in ("cut", "split"):
@@ -88,11 +89,7 @@ class Chat:
         self._gone = gone
         self._pace = Pace(rates, clock)
         self._turns: set[str] = set()
-        self._web = Web(seconds(timeout, "timeout"), ANSWER)
-
-    async def aclose(self) -> None:
-        """Let go of connections."""
-        await self._web.aclose()
+        self._timeout = seconds(timeout, "timeout")
 
     async def prepare(self, claim: Claim, record: Record) -> dict[str, Any]:
         """Write the message, and wait for its turn: what waits has not begun, and is in no doubt."""
@@ -150,10 +147,12 @@ class Chat:
             fields["link_preview_options"] = json.dumps({"is_disabled": True})
         body = json.dumps(fields).encode()
         try:
-            answer = await self._web.send("POST", self._address, {"Content-Type": "application/json"}, body)
+            headers = {"Content-Type": "application/json"}
+            ask = Ask("POST", self._address, headers, body, self._timeout, ANSWER)
+            answer = await current().http(ask)
         except (Refused, NoAnswer) as error:
             return error
-        told = judged(answer, chat, time.time())
+        told = judged(answer, chat, now())
         if isinstance(told, Later):
             await self._pace.hold(chat, told.seconds)
         if isinstance(told, ChatGone) and self._gone:

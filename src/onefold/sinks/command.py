@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from onefold.core.entry import Effect
@@ -20,7 +17,8 @@ from onefold.core.errors import Refused, Rejected
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, seconds
-from onefold.drive.threads import in_thread
+from onefold.runtime import current
+from onefold.runtime.commands import NotStarted
 
 NOT_NOW = 75
 NEVER = range(64, 79)
@@ -45,40 +43,17 @@ class Command:
         self._timeout = seconds(timeout, "timeout")
 
     async def put(self, work: Sequence[tuple[Claim, Record]]) -> Sequence[Any | Exception]:
-        return [await in_thread(self._run, claim, record) for claim, record in work]
+        return [await self._run(claim, record) for claim, record in work]
 
-    def _run(self, claim: Claim, record: Record) -> Any | Exception:
+    async def _run(self, claim: Claim, record: Record) -> Any | Exception:
         variables = {"ONEFOLD_KEY": claim.key.id.hex(), "ONEFOLD_FENCE": str(claim.fence)}
         try:
-            started = subprocess.Popen(
-                self._program,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, **variables},
-                start_new_session=True,
-                encoding="utf-8",
-                errors="replace",
-            )
-        except OSError as error:
-            return Refused(f"{self._program[0]} cannot be started: {error.strerror}")
-        try:
-            said, complained = started.communicate(json.dumps(record.body), timeout=self._timeout)
-        except subprocess.TimeoutExpired:
-            _kill(started)
+            ended = await current().command(self._program, json.dumps(record.body), variables, self._timeout)
+        except NotStarted as error:
+            return Refused(str(error))
+        if ended.code is None:
             return Failed(f"{self._program[0]} took longer than {self._timeout:.0f} s and was killed")
-        return judged(self._program[0], started.returncode, said, complained)
-
-
-def _kill(started: subprocess.Popen[str]) -> None:
-    """End a command and what it started. Its pipes are not read to their end: a stray may hold them open."""
-    with suppress(ProcessLookupError):
-        os.killpg(started.pid, signal.SIGKILL)
-    started.wait()
-    for pipe in (started.stdin, started.stdout, started.stderr):
-        if pipe:
-            with suppress(OSError):
-                pipe.close()
+        return judged(self._program[0], ended.code, ended.out, ended.err)
 
 
 def judged(program: str, code: int, said: str, complained: str) -> Any | Exception:

@@ -12,7 +12,7 @@ from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, Seconds, forever_or_seconds
 from onefold.drive.functions import kind, name_of, unfinished
-from onefold.drive.threads import in_thread
+from onefold.runtime import current
 
 Acts = Callable[..., Any | Awaitable[Any]]
 
@@ -55,7 +55,7 @@ class Function:
             if inspect.iscoroutinefunction(self._act):
                 result = await self._act(*args)
             else:
-                given = await in_thread(self._act, *args)
+                given = await current().blocking(self._act, *args)
                 result = await given if inspect.isawaitable(given) else given
             if what := unfinished(result):
                 raise Unfinished(

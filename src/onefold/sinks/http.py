@@ -7,9 +7,7 @@ that every attempt repeats the same bytes. What a status means is decided in `ju
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from onefold.core.entry import Effect
@@ -18,7 +16,8 @@ from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.redaction import is_web
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
-from onefold.sinks.web import Answer, NoAnswer, Web, shown
+from onefold.runtime import current, now
+from onefold.runtime.http import Answer, Ask, NoAnswer, check_installed, retry_after, shown
 
 STORED = 32 * 1024
 """The largest request that is stored before it is sent, in bytes."""
@@ -58,6 +57,7 @@ class Http:
         timeout: Duration = "30s",
         stored: bool = True,
     ) -> None:
+        check_installed("a sink over HTTP")
         if effect == "joined":
             raise Misconfigured("an HTTP service commits nothing with the ledger: give another effect")
         if effect == "keyed" and window is None:
@@ -73,14 +73,10 @@ class Http:
         self._body = body
         self._headers = dict(headers or {})
         self._header = header
-        self._web = Web(seconds(timeout, "timeout"), RECEIPT)
+        self._timeout = seconds(timeout, "timeout")
 
     async def put(self, work: Sequence[tuple[Claim, Record]]) -> Sequence[Any | Exception]:
         return [await self._sent(claim, record) for claim, record in work]
-
-    async def aclose(self) -> None:
-        """Let go of connections."""
-        await self._web.aclose()
 
     async def _prepared(self, claim: Claim, record: Record) -> dict[str, str]:
         """Make the request that every attempt repeats."""
@@ -114,10 +110,10 @@ class Http:
         url = request.get("url") or str(self._url)
         headers = {"Content-Type": "application/json", **self._headers, self._header: claim.key.id.hex()}
         try:
-            answer = await self._web.send(self._method, url, headers, body)
+            answer = await current().http(Ask(self._method, url, headers, body, self._timeout, RECEIPT))
         except (Refused, NoAnswer) as error:
             return error
-        return judged(answer, shown(url), self.effect, time.time())
+        return judged(answer, shown(url), self.effect, now())
 
 
 def judged(answer: Answer, name: str, effect: Effect, now: float) -> Any:
@@ -145,18 +141,10 @@ def judged(answer: Answer, name: str, effect: Effect, now: float) -> Any:
             return NoAnswer(f"{said}: {_words(answer)}")
 
 
-def later(value: str | None, now: float) -> Seconds | None:
-    """Read a Retry-After: seconds, or a date. None if it says nothing that can be read."""
-    if value is None:
-        return None
-    try:
-        wait = float(value)
-    except ValueError:
-        try:
-            wait = parsedate_to_datetime(value).timestamp() - now
-        except ValueError:
-            return None
-    return min(max(wait, 0.0), LONGEST) if wait == wait else None
+def later(header: str | None, now: float) -> Seconds | None:
+    """Read for how long a service sends us away, up to a limit; None if it does not say."""
+    wait = retry_after(header, now)
+    return None if wait is None else min(wait, LONGEST)
 
 
 def receipt(answer: Answer) -> dict[str, Any]:

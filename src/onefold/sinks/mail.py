@@ -2,12 +2,13 @@
 
 The Message-ID is made from the key, so that people and servers can tell two copies of one mail. What the
 server says before it took the text is certain; a connection that is lost after that leaves the mail in doubt.
-One connection per mail, in a thread. Passwords are never quoted.
+One connection per mail; the conversation itself is in `onefold.sinks.smtp`, and this module judges its
+replies. Passwords are never quoted.
 """
 
 from __future__ import annotations
 
-import smtplib
+import re
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -24,12 +25,20 @@ from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.redaction import ESCAPED, check_login
 from onefold.core.terms import Duration, seconds
-from onefold.drive.threads import in_thread
+from onefold.sinks.smtp import Broken, Connection, LoginRefused, Reply, Security, Server, connect
 
 STORED = 32 * 1024
 """The longest mail that is stored before it is sent, in bytes."""
 
-PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
+SCHEMES: dict[str, tuple[Security, int]] = {
+    "smtp": ("starttls", 587),
+    "smtps": ("tls", 465),
+    "smtp+plain": ("plain", 25),
+}
+"""What a URL says of encryption, and the port if it names none."""
+
+ASCII = SMTP.clone(cte_type="7bit")
+"""How a mail is written: other bytes than ASCII would need an extension that not every server has."""
 
 
 class InDoubt(Exception):
@@ -64,22 +73,24 @@ class Mail:
         except ValueError:
             # Not quoted: the part that cannot be read may be of a password.
             raise Misconfigured(f"the URL of the mail server cannot be read: {ESCAPED}") from None
-        if split.scheme not in PORTS or not split.hostname:
+        if split.scheme not in SCHEMES or not split.hostname:
             raise Misconfigured("the mail server is no URL of one: write smtp://user@host, or smtps://…")
-        self._scheme = split.scheme
-        self._host = split.hostname
-        self._port = PORTS[split.scheme] if port is None else port
-        self._context = None if split.scheme == "smtp+plain" else ssl.create_default_context()
-        self._user = unquote(split.username or "")
-        self._password = password or unquote(split.password or "")
-        if self._user and not self._password:
-            raise Misconfigured(f"there is no password for {self._user} at {self._host}: give password=")
+        security, usual = SCHEMES[split.scheme]
+        self._server = Server(
+            split.hostname,
+            usual if port is None else port,
+            security,
+            context=None if security == "plain" else ssl.create_default_context(),
+            user=unquote(split.username or ""),
+            password=password or unquote(split.password or ""),
+            timeout=seconds(timeout, "timeout"),
+        )
+        _check_secrets(self._server)
         try:
             self._sender = _address(sender)
         except Rejected as error:
             raise Misconfigured(f"sender= is no address: {error}") from error
         self._subject, self._text, self._html, self._to = subject, text, html, to
-        self._timeout = seconds(timeout, "timeout")
 
     async def prepare(self, claim: Claim, record: Record) -> dict[str, str]:
         """Write the mail that every attempt sends."""
@@ -100,70 +111,58 @@ class Mail:
         try:
             mail = claim.request or self._written(claim, record)
             message = composed(mail, self._sender, claim.key.id.hex())
-            return await in_thread(self._deliver, message)
+            return await self._deliver(message)
         except (Refused, InDoubt) as error:
             return error
 
-    # ----- in a thread
-
-    def _deliver(self, message: EmailMessage) -> dict[str, Any]:
+    async def _deliver(self, message: EmailMessage) -> dict[str, Any]:
+        raw = message.as_bytes(policy=ASCII)
+        host = self._server.host
         try:
-            connection = self._connected()
-        except smtplib.SMTPAuthenticationError as error:
-            raise Refused(f"{self._host} does not let {self._user} in ({error.smtp_code})") from None
-        except (OSError, smtplib.SMTPException) as error:
-            raise Refused(f"the mail server {self._host} was not reached: {_said(error)}") from None
+            connection = await connect(self._server, _own_name())
+        except LoginRefused as error:
+            raise Refused(f"{host} does not let {self._server.user} in ({error.code})") from None
+        except Broken as error:
+            raise Refused(f"the mail server {host} was not reached: {error}") from None
         try:
-            self._offer(connection, message)
-            return self._hand_over(connection, message)
+            await self._offer(connection, message)
+            return await self._hand_over(connection, message, raw)
         finally:
             connection.close()
 
-    def _connected(self) -> smtplib.SMTP:
-        context = self._context
-        if self._scheme == "smtps":
-            connection: smtplib.SMTP = smtplib.SMTP_SSL(
-                self._host, self._port, _own_name(), timeout=self._timeout, context=context
-            )
-        else:
-            connection = smtplib.SMTP(self._host, self._port, _own_name(), timeout=self._timeout)
-        try:
-            if self._scheme == "smtp":
-                connection.starttls(context=context)
-            if self._user:
-                connection.login(self._user, self._password)
-            connection.ehlo_or_helo_if_needed()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _offer(self, connection: smtplib.SMTP, message: EmailMessage) -> None:
+    async def _offer(self, connection: Connection, message: EmailMessage) -> None:
         """Say from whom and to whom, and ask to send the text: until then nothing can happen."""
         try:
-            _check(connection.mail(self._sender.addr_spec), (250,))
-            _check(connection.rcpt(_recipient(message)), (250, 251))
-            _check(connection.docmd("DATA"), (354,))
-        except (OSError, smtplib.SMTPException) as error:
-            raise Refused(f"{self._host} was lost before the mail was sent: {_said(error)}") from None
+            _check(await connection.command(f"MAIL FROM:<{self._sender.addr_spec}>"), (250,))
+            _check(await connection.command(f"RCPT TO:<{_recipient(message)}>"), (250, 251))
+            _check(await connection.command("DATA"), (354,))
+            connection.check_silence()
+        except Broken as error:
+            raise Refused(f"{self._server.host} was lost before the mail was sent: {error}") from None
 
-    def _hand_over(self, connection: smtplib.SMTP, message: EmailMessage) -> dict[str, Any]:
-        raw = message.as_bytes(policy=SMTP)
-        stuffed = b"\r\n".join(b"." + line if line.startswith(b".") else line for line in raw.split(b"\r\n"))
+    async def _hand_over(self, connection: Connection, message: EmailMessage, raw: bytes) -> dict[str, Any]:
         try:
-            connection.send(stuffed.removesuffix(b"\r\n") + b"\r\n.\r\n")
-            answer = connection.getreply()
-        except (OSError, smtplib.SMTPException) as error:
-            raise InDoubt(f"{self._host} was lost after the mail was sent: {_said(error)}") from None
-        if not 200 <= answer[0] < 300:
-            _judge_refusal(*answer)
-        return {"id": str(message["Message-ID"]), "to": _recipient(message), "said": _words(answer[1])}
+            reply = await connection.text(raw)
+        except Broken as error:
+            raise InDoubt(f"{self._server.host} was lost after the mail was sent: {error}") from None
+        if not 200 <= reply.code < 300:
+            _judge_refusal(reply)
+        return {"id": str(message["Message-ID"]), "to": _recipient(message), "said": reply.said}
+
+
+def _check_secrets(server: Server) -> None:
+    if server.user and not server.password:
+        raise Misconfigured(f"there is no password for {server.user} at {server.host}: give password=")
+    if "\0" in server.user + server.password:
+        raise Misconfigured(
+            f"the user or the password for {server.host} holds a NUL: no mail server reads it"
+        )
 
 
 def _own_name() -> str:
     """Say how this machine greets; asking a name server for it, as the library does, can take seconds."""
     name = socket.gethostname()
-    return name if "." in name else "[127.0.0.1]"
+    return name if re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", name) else "[127.0.0.1]"
 
 
 def composed(mail: dict[str, str], sender: Address, name: str) -> EmailMessage:
@@ -171,7 +170,7 @@ def composed(mail: dict[str, str], sender: Address, name: str) -> EmailMessage:
     to = _address(mail["to"])
     if any(char in mail["subject"] for char in "\r\n\0"):
         raise Rejected("the subject holds a line break: what comes from outside must not write headers")
-    message = EmailMessage(policy=SMTP)
+    message = EmailMessage(policy=ASCII)
     message["From"], message["To"], message["Subject"] = sender, to, mail["subject"]
     message["Message-ID"] = f"<{name}@{sender.domain}>"
     message["Auto-Submitted"] = "auto-generated"
@@ -187,7 +186,8 @@ def _address(text: str) -> Address:
         raise Rejected(f"{text!r:.80} is no address of one person: write name@host")
     try:
         address = Address(addr_spec=text)
-    except (ValueError, HeaderParseError, IndexError):
+    except (ValueError, HeaderParseError, IndexError, AttributeError, UnboundLocalError):
+        # The last two: the library's own parser stumbles over `ann@[`.
         raise Rejected(f"{text!r:.80} is no address of one person: write name@host") from None
     if not address.username or not address.domain:
         raise Rejected(f"{text!r:.80} is no address of one person: write name@host")
@@ -199,26 +199,16 @@ def _recipient(message: EmailMessage) -> str:
     return str(to.addr_spec)
 
 
-def _check(answer: tuple[int, bytes], fine: tuple[int, ...]) -> None:
+def _check(reply: Reply, fine: tuple[int, ...]) -> None:
     """Judge a reply: 4 means try again, 5 means that trying again is useless."""
-    code, said = answer
-    if code in fine:
+    if reply.code in fine:
         return
-    kind = Rejected if 500 <= code < 600 else Refused
-    raise kind(f"the mail server says {code}: {_words(said)}")
+    kind = Rejected if 500 <= reply.code < 600 else Refused
+    raise kind(f"the mail server says {reply.code}: {reply.said}")
 
 
-def _judge_refusal(code: int, said: bytes) -> None:
+def _judge_refusal(reply: Reply) -> None:
     """Judge what a server says instead of taking a mail; what is no reply of SMTP says nothing."""
-    if not 400 <= code < 600:
-        raise InDoubt(f"the mail server answered the mail with {code}: {_words(said)}")
-    _check((code, said), ())
-
-
-def _said(error: Exception) -> str:
-    code = getattr(error, "smtp_code", None)
-    return f"{type(error).__name__} {code}" if code else type(error).__name__
-
-
-def _words(said: bytes) -> str:
-    return "".join(char if char.isprintable() else " " for char in said.decode("utf-8", "replace"))[:200]
+    if not 400 <= reply.code < 600:
+        raise InDoubt(f"the mail server answered the mail with {reply.code}: {reply.said}")
+    _check(reply, ())

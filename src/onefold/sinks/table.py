@@ -19,7 +19,7 @@ from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.drive.functions import kind, name_of
-from onefold.drive.threads import in_thread
+from onefold.runtime import current
 from onefold.tables import PATIENCE, Database, Kind
 from onefold.tables.names import checked, checked_table, listed, quoted
 from onefold.tables.times import OURS
@@ -113,7 +113,7 @@ class Table:
     # ----- idempotent: transactions of its own
 
     async def put(self, work: Work) -> Sequence[Any | Exception]:
-        return await in_thread(self._put, work)
+        return await current().blocking(self._put, work)
 
     def _put(self, work: Work) -> Sequence[Any | Exception]:
         """Write a batch together; if that fails, one by one, so that a bad row is counted against itself."""
@@ -129,7 +129,7 @@ class Table:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        await in_thread(self._database.close)
+        await current().blocking(self._database.close)
 
 
 def _together(rows: Iterator[dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], list[list[Any]]]]:

@@ -17,7 +17,7 @@ from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Seconds
 from onefold.drive.functions import kind, name_of, unfinished
-from onefold.drive.threads import in_thread
+from onefold.runtime import current
 from onefold.tables import Database
 
 AWAY: Seconds = 5.0
@@ -62,7 +62,7 @@ class Transaction:
 
     async def put(self, work: Work) -> Sequence[Any | Exception]:
         """Write in transactions of its own, one for each record, so that a bad one stands for itself."""
-        return [await in_thread(self._alone, claim, record) for claim, record in work]
+        return [await current().blocking(self._alone, claim, record) for claim, record in work]
 
     def _alone(self, claim: Claim, record: Record) -> Any:
         try:
@@ -75,4 +75,4 @@ class Transaction:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        await in_thread(self._database.close)
+        await current().blocking(self._database.close)

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
-
-import anyio
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
 from onefold.core.record import Fate, Page, Record
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
 from onefold.drive.functions import kind, name_of
-from onefold.drive.threads import LINGER, Drawn, in_thread
+from onefold.runtime import current
+from onefold.runtime.threads import LINGER
 
 Shown = Record | Page
 Reads = Callable[[Cursor], AsyncIterable[Shown] | Iterable[Shown]]
@@ -64,8 +62,8 @@ class Function:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         """Read one round, not before it is due, and hand on immediately what comes."""
-        await anyio.sleep(max(self._due - time.monotonic(), 0))
-        self._due = time.monotonic() + self._every
+        await current().sleep(max(self._due - current().monotonic(), 0))
+        self._due = current().monotonic() + self._every
         more = False
         async with aclosing(self._pages(cursor)) as pages:
             async for page in pages:
@@ -77,8 +75,11 @@ class Function:
     async def _pages(self, cursor: Cursor) -> AsyncGenerator[Page, None]:
         if self._ended is not None and not self._ended.is_set():
             # The last round was left while its thread was at work: two must not run at the same time.
-            await in_thread(self._ended.wait)
-        shown = self._read(cursor) if self._awaits else await in_thread(self._read, cursor, linger=LINGER)
+            await current().blocking(self._ended.wait)
+        if self._awaits:
+            shown = self._read(cursor)
+        else:
+            shown = await current().blocking(self._read, cursor, linger=LINGER)
         if isinstance(shown, AsyncIterable):
             async for one in shown:
                 yield _paged(one)
@@ -98,7 +99,7 @@ class Function:
             for at in range(0, len(shown), self._page):
                 yield shown[at : at + self._page]
             return
-        drawn = Drawn(shown, self._page)
+        drawn = current().drawn(shown, self._page)
         self._ended = drawn.ended
         async with aclosing(drawn.come()) as coming:
             async for come in coming:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import anyio
+from typing import Any, Literal, NamedTuple
 
 from onefold.core.backoff import Backoff
 from onefold.core.cursor import Cursor, start
@@ -41,10 +38,9 @@ from onefold.core.rows import UNITS, Field, Shape, Unit, records, rows_of, spell
 from onefold.core.terms import Duration, Seconds, epoch, forever_or_seconds, seconds
 from onefold.core.trail import Step, bound, taken_up
 from onefold.core.wire import Unreadable
-from onefold.sources.web import Manners, Refusing, Web, built, followed, shortened, told
-
-if TYPE_CHECKING:
-    from onefold.sources.web import Client
+from onefold.runtime import current
+from onefold.runtime.http import shown
+from onefold.sources.web import Manners, Refusing, Web, built, followed, shortened
 
 __all__ = ["Next", "Offset", "Poll", "Token"]
 
@@ -161,22 +157,21 @@ class Poll:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         """Read one round, not before it is due."""
-        await anyio.sleep(max(self._due - time.monotonic(), 0))
-        self._due = time.monotonic() + self._every
+        await current().sleep(max(self._due - current().monotonic(), 0))
+        self._due = current().monotonic() + self._every
         if self._begins is not None:
             self._since = self._floor = await self._begins(cursor)
             self._begins = None
-        async with self._web.client() as client:
-            round_ = self._newest_first if self._order == "newest-first" else self._oldest_first
-            async for page in round_(client, cursor):
-                yield page._replace(broken=self._news(page.broken))
-                self._remember(page.broken)
+        round_ = self._newest_first if self._order == "newest-first" else self._oldest_first
+        async for page in round_(cursor):
+            yield page._replace(broken=self._news(page.broken))
+            self._remember(page.broken)
         if self._at_once:
             self._due = -math.inf
 
     # ----- newest first
 
-    async def _newest_first(self, client: Client, cursor: Cursor) -> AsyncIterator[Page]:
+    async def _newest_first(self, cursor: Cursor) -> AsyncIterator[Page]:
         stop = self._stop(cursor)
         trail = taken_up(cursor.mark, self._feed, cursor.at)
         passed = highest(stop if cursor.at is None else cursor.at, trail.done)
@@ -190,7 +185,7 @@ class Poll:
         part, found, behind = Part(), 0, False
         while (ask := chain.ask) and not behind:
             is_first = chain.is_new
-            shown = await self._page(client, chain, {})
+            shown = await self._page(chain, {})
             place = bound(shown.records, passed)
             if is_first and step is None:
                 self._believe(shown, cursor)
@@ -268,16 +263,16 @@ class Poll:
 
     # ----- oldest first
 
-    async def _oldest_first(self, client: Client, cursor: Cursor) -> AsyncIterator[Page]:
+    async def _oldest_first(self, cursor: Cursor) -> AsyncIterator[Page]:
         stop = self._stop(cursor)
         begin = {} if self._start is None or stop is None else {self._start: spelled(stop, self._shape.unit)}
-        part = self._part(stop, highest(self._seen, cursor.at, time.time() if self.timed else None))
+        part = self._part(stop, highest(self._seen, cursor.at, current().time() if self.timed else None))
         chain = Chain(self._paging, self._pages)
         further = held = False
         while chain.ask:
             is_first = chain.is_new
-            shown = await self._page(client, chain, begin)
-            gap = await self._first(client, shown, cursor, begin) if is_first else None
+            shown = await self._page(chain, begin)
+            gap = await self._first(shown, cursor, begin) if is_first else None
             wanted = self._wanted(shown, part)
             further = further or any(cursor.at is None or one.at > cursor.at for one in wanted)
             held = held or any(part.is_before(one.at) for one in shown.new)
@@ -289,26 +284,24 @@ class Poll:
                 "raise pages= or the limit of a page, or name the parameter start="
             )
 
-    async def _first(
-        self, client: Client, shown: _Shown, cursor: Cursor, begin: Mapping[str, str]
-    ) -> Gap | None:
+    async def _first(self, shown: _Shown, cursor: Cursor, begin: Mapping[str, str]) -> Gap | None:
         """Look at the first page: it must show the cursor. A gap is believed if it is seen twice."""
         self._refuse_nothing(shown, cursor.at)
         gap = gap_before(cursor, shown.records)
         if gap is None:
             return None
-        again = await self._page(client, Chain(self._paging, self._pages), begin)
+        again = await self._page(Chain(self._paging, self._pages), begin)
         if gap_before(cursor, again.records) != gap:
             raise Unreadable(f"{self} gave two answers to one question: one of them is an old one")
         return gap
 
     # ----- pages
 
-    async def _page(self, client: Client, chain: Chain, begin: Mapping[str, str]) -> _Shown:
+    async def _page(self, chain: Chain, begin: Mapping[str, str]) -> _Shown:
         assert chain.ask is not None, "the caller looked"
         url = self._url(chain.ask, begin)
         try:
-            body, rows = await self._web.get(client, url, self._rows)
+            body, rows = await self._web.get(url, self._rows)
         except Refusing as error:
             if error.status not in BEYOND or not chain.may_be_refused:
                 raise
@@ -316,7 +309,7 @@ class Poll:
             chain.refuse()
             return _Shown(0, (), (), ())
         try:
-            good, broken = records(rows, self._shape, time.time())
+            good, broken = records(rows, self._shape, current().time())
             new = chain.take(body, len(rows), good)
             return _Shown(len(rows), good if chain.joined else (), new, broken)
         except Unreadable as error:
@@ -326,12 +319,12 @@ class Poll:
         return body, rows_of(body, self._shape.rows)
 
     def _url(self, ask: Ask, begin: Mapping[str, str]) -> str:
-        now = time.time()
+        now = current().time()
         match self._vary:
             case None:
                 varied: Mapping[str, str] = {}
             case str():
-                varied = {self._vary: str(time.time_ns())}
+                varied = {self._vary: str(int(current().time() * 1e9))}
             case _:
                 varied = {name: str(value) for name, value in self._vary(now).items()}
         url = self._web.url if ask.link is None else followed(self._web.url, ask.link)
@@ -356,7 +349,7 @@ class Poll:
         """Refuse an empty answer where there were records before, unless the feed may have let go of them."""
         if shown.size or known is None or self._may_be_empty:
             return
-        if self.reach is not None and self.timed and known < time.time() - self.reach:
+        if self.reach is not None and self.timed and known < current().time() - self.reach:
             return
         raise Unreadable(f"{self} shows nothing, though there were records up to {known}: see may_be_empty=")
 
@@ -373,7 +366,7 @@ class Poll:
             self._set_aside.popitem(last=False)
 
     def __str__(self) -> str:
-        return told(self._web.url)
+        return shown(self._web.url)
 
 
 def _place(since: At | datetime | Begins | None) -> At | None:

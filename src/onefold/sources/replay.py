@@ -20,7 +20,8 @@ from onefold.core.record import Broken, Fate, Page, Record
 from onefold.core.rows import Field, named, pick
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.core.wire import Unreadable, flaw, parse, quoted
-from onefold.drive.threads import LINGER, in_thread
+from onefold.runtime import current
+from onefold.runtime.threads import LINGER
 from onefold.sources.lines import CHUNK, Line, Lines
 from onefold.sources.rotation import Step, Trail
 
@@ -112,14 +113,14 @@ class Replay:
 
     async def _chunk(self, file: Any) -> bytes:
         """Read what is there, and wait only if nothing is: a stop leaves a thread at the pipe behind."""
-        chunk: bytes = await in_thread(getattr(file, "read1", file.read), CHUNK)
+        chunk: bytes = await current().blocking(getattr(file, "read1", file.read), CHUNK)
         return chunk
 
     async def _read_file(self, path: Path, cursor: Cursor) -> AsyncGenerator[Page]:
         trail = Trail(path, self._line_limit, self._patience, by_number=self._id is None)
         caught_up, torn = False, Patience(self._patience)
         try:
-            step = await in_thread(trail.begin, cursor, linger=LINGER)
+            step = await current().blocking(trail.begin, cursor, linger=LINGER)
             while True:
                 if step.lines or step.gap:
                     yield self._page(step, more=trail.is_behind or not caught_up)
@@ -130,8 +131,8 @@ class Replay:
                         return
                 if step.waits:
                     # A line or a file that is nearly read is looked for soon; new ones as often as is wished.
-                    await anyio.sleep(LOOKS if self._follow is None or trail.is_behind else self._follow)
-                step = await in_thread(trail.step, linger=LINGER)
+                    await current().sleep(LOOKS if self._follow is None or trail.is_behind else self._follow)
+                step = await current().blocking(trail.step, linger=LINGER)
         finally:
             trail.close()
 

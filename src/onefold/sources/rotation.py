@@ -11,7 +11,6 @@ import gzip
 import os
 import re
 import stat
-import time
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -26,6 +25,7 @@ from onefold.core.cursor import Cursor
 from onefold.core.record import Gap, Mark
 from onefold.core.terms import Seconds
 from onefold.core.wire import Unreadable
+from onefold.runtime import current
 from onefold.sources.lines import CHUNK, Line, Lines
 
 TAIL = 1024
@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
     device: int
     inode: int
     written: int
-    """When the file was last written to, in nanoseconds since 1970."""
+    """When the file had last been written to as it was read, in nanoseconds since 1970."""
 
     @property
     def reached(self) -> int:
@@ -86,6 +86,8 @@ class Tape:
         self.is_plain = stat.S_ISREG(status.st_mode) and not _is_packed(path)
         """Whether it can grow, and be read at any place."""
         self.identity = (status.st_dev, status.st_ino)
+        self.seen = status.st_mtime_ns
+        """When it had last been written to while it still held what was read of it."""
         self._hash = blake2b(digest_size=16)
         self._position = 0
         self._tail = b""
@@ -100,9 +102,11 @@ class Tape:
             if _is_packed(self.path):
                 raise Damaged(str(error)) from None
             raise Unreadable(f"{self.path} cannot be read: {error}") from None
+        written = self.written
         # Look after reading: a file that was truncated and filled before is noticed, and its chunk dropped.
         if not self._is_as_it_was():
             raise Changed
+        self.seen = written
         if not chunk:
             return None
         lines = self.lines.take(chunk)
@@ -116,6 +120,8 @@ class Tape:
     def begins_with(self, place: Place) -> bool:
         """Say whether this file holds the lines that were read; to be asked before anything is read."""
         digest, left = blake2b(digest_size=16), place.size
+        if not left:
+            return True
         if self.is_plain and os.fstat(self._file.fileno()).st_size < left:
             return False
         try:
@@ -126,6 +132,26 @@ class Tape:
         except (OSError, EOFError, zlib.error):
             return False
         return not left and digest.hexdigest() == place.digest
+
+    def holds(self, other: Tape) -> bool:
+        """Say whether this file begins with all of another one; to be asked before either is read."""
+        digest, size = blake2b(digest_size=16), 0
+        try:
+            while chunk := other._file.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+            other._file.seek(0)
+        except (OSError, EOFError, zlib.error):
+            return False
+        return self.begins_with(Place(0, 0, size, digest.hexdigest(), "", 0, 0, 0))
+
+    def is_packed_copy(self, read: Tape) -> bool:
+        """Say whether this is the same file as one that was read, packed since; to be asked before reading.
+
+        Whoever packs a file keeps its time. Content alone does not tell: two files may begin with the same
+        lines.
+        """
+        return not self.is_plain and self.written == read.written and self.begins_with(read.place())
 
     def first_and_count(self) -> tuple[str, int]:
         """Return the digest of the first line and the number of lines; to be asked before reading."""
@@ -139,7 +165,7 @@ class Tape:
     def place(self) -> Place:
         """Say how far this file was read, by whole lines."""
         lines, size, digest, head = self._whole
-        return Place(self.base, lines, size, digest, head, *self.identity, self.written)
+        return Place(self.base, lines, size, digest, head, *self.identity, self.seen)
 
     @property
     def is_untouched(self) -> bool:
@@ -206,6 +232,8 @@ class Trail:
         self._tape: Tape
         self._next: deque[Tape] = deque()
         self._late: Tape | None = None
+        self._left: Tape | None = None
+        """The file that was read before this one; unless it is packed, it is the same as `_late`."""
         self._quiet_since: float | None = None
         self._opened: list[Tape] = []
         self.since = 0
@@ -242,9 +270,6 @@ class Trail:
             return Step()
         if place is None:
             return self._begin_unmarked(present)
-        if present.begins_with(place):
-            present.base = place.base
-            return Step()
         return self._resolve(place, present)
 
     def _begin_unmarked(self, present: Tape) -> Step:
@@ -259,13 +284,15 @@ class Trail:
 
     def step(self) -> Step:
         """Return the next lines; or what is missing; or that there is nothing to show now."""
-        tape = self._tape
+        tape, before = self._tape, self._tape.place()
         try:
             lines = tape.take()
         except Changed:
             return self._find_again()
         except Damaged as error:
             return self._pass_over(error)
+        if tape.seen != before.written and self._has_the_name(tape) and self._turn_back(tape, before):
+            return Step()
         if lines is not None:
             self._quiet_since = None
             return self._shown(tape, lines)
@@ -284,7 +311,7 @@ class Trail:
 
     def _leave(self) -> Step:
         """Turn to the next file, once the present one is quiet: its writer may hold it open for a while."""
-        tape, now = self._tape, time.monotonic()
+        tape, now = self._tape, current().monotonic()
         self._quiet_since = self._quiet_since or now
         if len(self._next) == 1 and tape.is_plain and now - self._quiet_since < self._patience:
             return Step(waits=True)
@@ -294,12 +321,13 @@ class Trail:
         self._tape.base = tape.base + tape.lines.number
         self._let_go(self._late)
         self._late = tape if tape.is_plain else None
+        self._left = tape
         return step
 
     def _pass_over(self, error: Damaged) -> Step:
         """Leave a damaged file with a gap: waiting does not mend it, and would hold up the next one."""
         tape, reached = self._tape, max(self.reached, self.since)
-        self._tape = self._next.popleft()
+        self._left, self._tape = tape, self._next.popleft()
         self._tape.base = reached + 1
         return Step(gap=_gap(reached, f"{tape.path} is damaged after line {tape.lines.number}: {error}"))
 
@@ -316,21 +344,25 @@ class Trail:
         if lines is None:
             return None
         if tape.is_untouched:  # nothing is in the new file yet: the old one was left too early
-            self._tape, self._late = late, None
+            self._tape, self._late, self._left = late, None, None
             self._next.appendleft(tape)
             return self._shown(late, lines)
         return Step(lines, late.base, late.path.name, late=self.reached)
 
     def _look(self) -> Step:
         """Look whether the name belongs to another file by now."""
+        if not self._tape.is_plain or self._has_the_name(self._tape) is not False:
+            return Step(waits=True)
+        self._follow(self._tape, self._open(self._path))
+        return Step()
+
+    def _has_the_name(self, tape: Tape) -> bool | None:
+        """Say whether a file has the name; None if it was renamed, and the new one is not there yet."""
         try:
             status = os.stat(self._path)
-        except FileNotFoundError:  # it was renamed, and the new one is not there yet
-            return Step(waits=True)
-        if not self._tape.is_plain or (status.st_dev, status.st_ino) == self._tape.identity:
-            return Step(waits=True)
-        self._follow(self._tape.written, [self._tape.identity], self._open(self._path))
-        return Step()
+        except FileNotFoundError:
+            return None
+        return (status.st_dev, status.st_ino) == tape.identity
 
     def _find_again(self) -> Step:
         """Go on after a file was truncated or written anew: what it held may be in a copy."""
@@ -342,51 +374,103 @@ class Trail:
         self._next.clear()
         return self._resolve(place, present)
 
+    def _turn_back(self, tape: Tape, before: Place) -> bool:
+        """Turn to the copy of a file that was truncated unnoticed; False if there is none.
+
+        Nothing in the file tells if no line had been read of it, or if it begins with the same lines again.
+        """
+        copy = self._copy(tape, before)
+        if copy is None:
+            return False
+        self.since = max(self.since, before.reached + 1)
+        present = self._open(self._path)
+        self._let_go(tape)
+        copy.base, self._tape = tape.base, copy
+        self._follow(copy, present)
+        return True
+
+    def _copy(self, tape: Tape, before: Place) -> Tape | None:
+        """Open the first rotated file since a look that begins with what had been read by then."""
+        left = self._left
+        known = [one.identity for one in (tape, left) if one]
+        for entry in _since(self._beside(), before.written):
+            if not self._is_rotated(entry.name) or _identity(entry) in known:
+                continue
+            copy = self._try_open(Path(entry.path))
+            if copy and copy.begins_with(before) and not (left and copy.is_packed_copy(left)):
+                present = self._open(self._path)
+                is_backup = present.holds(copy)
+                self._let_go(present)
+                if not is_backup:
+                    return copy
+            self._let_go(copy)
+        return None
+
     # ----- finding files
 
     def _resolve(self, place: Place, present: Tape) -> Step:
         """Find the file that was read and those after it; return a gap where it is gone."""
-        found = self._find(place) if place.size else None
+        found = self._find(place, present) if place.size else None
         if found:
             found.base = place.base
             self._tape = found
-            self._follow(found.written, [found.identity], present)
+            if found is not present:
+                self._follow(found, present)
             return Step()
         reached = max(place.reached, self.since - 1)
         if self._by_number and place.head == present.first_and_count()[0]:
             # Renumbered, its lines would be acted upon again.
             present.base, self._tape = place.base, present
             return Step(gap=_gap(reached, f"{self._path} was changed before line {reached + 1}"))
-        self._follow(place.written, [], present)
+        self._next = self._later(place.written, None, present)
         self._tape = self._next.popleft()
-        self._tape.base = reached + 1
         if self._next and not place.size:  # of the old file no line was read, and the next one is here
+            self._tape.base = reached
             return Step()
+        self._tape.base = reached + 1
         reason = f"{self._path} was truncated or replaced, and no file beside it begins with the lines that"
         return Step(gap=_gap(reached, f"{reason} were read: lines after {reached} may be missing"))
 
-    def _follow(self, written: int, known: Iterable[tuple[int, int]], present: Tape) -> None:
-        """Queue the files that came after a time, and the present one."""
-        skipped = {*known, present.identity}
-        between = [tape for tape in self._rotated() if tape.identity not in skipped]
-        later = sorted((tape for tape in between if tape.written >= written), key=lambda tape: tape.written)
-        for tape in between:
-            if tape not in later:
-                self._let_go(tape)
-        self._next = deque([*later, present])
+    def _follow(self, tape: Tape, present: Tape) -> None:
+        """Queue the files that came after one that is being read, and the present one."""
+        self._next = self._later(tape.written, tape, present)
 
-    def _find(self, place: Place) -> Tape | None:
-        """Look beside the file for the one that was read: first under its inode, then under a like name."""
-        entries = self._beside()
+    def _later(self, written: int, tape: Tape | None, present: Tape) -> deque[Tape]:
+        """Open the files that came after a time, in their order, and put the present one behind them."""
+        # The file that was left may have been written to later than its successor, which was empty.
+        known = [one for one in (tape, self._left) if one]
+        skipped = {present.identity, *(one.identity for one in known)}
+        later: list[Tape] = []
+        for one in self._rotated():
+            # A known file may be packed by now: its lines would be shown once more.
+            is_known = one.identity in skipped or any(one.is_packed_copy(read) for read in known)
+            if is_known or one.written < written:
+                self._let_go(one)
+            else:
+                later.append(one)
+        return deque([*sorted(later, key=lambda one: one.written), present])
+
+    def _find(self, place: Place, present: Tape) -> Tape | None:
+        """Find the file that was read: of several that begin with its lines, the first one since then.
+
+        Later files may begin with the same lines. Were one of them taken, those before it would be lost.
+        """
         own = (place.device, place.inode)
-        likely = [one for one in entries if _identity(one) == own]
-        likely += [one for one in entries if one.name.startswith(self._path.stem) and one not in likely]
+        is_present = present.begins_with(place)
+        beside = self._beside()
+        later = _since(beside, place.written)
+        if is_present:
+            likely = [one for one in later if _written(one) < present.written and self._is_rotated(one.name)]
+        else:  # a time may be wrong, as of a file that was restored
+            near = [one for one in beside if _identity(one) == own or one.name.startswith(self._path.stem)]
+            likely = sorted(near, key=lambda one: later.index(one) if one in later else len(later))
         for entry in likely:
             tape = self._try_open(Path(entry.path))
-            if tape and tape.begins_with(place):
+            # What the present file holds, too, is a backup of it.
+            if tape and tape.begins_with(place) and not (is_present and present.holds(tape)):
                 return tape
             self._let_go(tape)
-        return None
+        return present if is_present else None
 
     def _rotated(self) -> list[Tape]:
         """Open the files beside this one whose names say that they are earlier ones of it."""
@@ -408,7 +492,8 @@ class Trail:
     def _beside(self) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(self._path.parent) as entries:
-                return [one for one in entries if one.name != self._path.name and one.is_file()]
+                beside = [one for one in entries if one.name != self._path.name and one.is_file()]
+                return sorted(beside, key=lambda one: one.name)
         except OSError as error:
             raise Unreadable(f"{self._path.parent} cannot be listed: {error.strerror}") from None
 
@@ -439,6 +524,18 @@ def _identity(entry: os.DirEntry[str]) -> tuple[int, int] | None:
     except OSError:  # it was renamed meanwhile
         return None
     return status.st_dev, status.st_ino
+
+
+def _written(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _since(entries: Iterable[os.DirEntry[str]], written: int) -> list[os.DirEntry[str]]:
+    """Return the files that were written to since a time, the earliest first."""
+    return sorted((one for one in entries if _written(one) >= written), key=_written)
 
 
 def _gap(reached: int, reason: str) -> Gap:

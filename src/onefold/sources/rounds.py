@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
-import anyio
-
 from onefold.core.cursor import Cursor
 from onefold.core.record import Fate, Page, Record, Standing
 from onefold.core.terms import Duration, Seconds, seconds
-from onefold.drive.threads import LINGER, in_thread
+from onefold.runtime import current
+from onefold.runtime.threads import LINGER
 
 
 class Shows(Protocol):
@@ -45,15 +44,15 @@ class Rounds:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         pages = self._shows.pages(cursor)
-        while (page := await in_thread(next, pages, None, linger=LINGER)) is not None:
+        while (page := await current().blocking(next, pages, None, linger=LINGER)) is not None:
             yield page
-        await anyio.sleep(self._every)
+        await current().sleep(self._every)
 
     async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
         """Nothing to do: `note` hears more."""
 
     async def note(self, standings: Sequence[Standing]) -> None:
-        await in_thread(self._shows.note, standings, linger=LINGER)
+        await current().blocking(self._shows.note, standings, linger=LINGER)
 
     async def aclose(self) -> None:
-        await in_thread(self._shows.close)
+        await current().blocking(self._shows.close)

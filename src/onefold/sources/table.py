@@ -8,18 +8,16 @@ that was not written is written later. It never locks rows, and never deletes on
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
-
-import anyio
 
 from onefold.core.cursor import Cursor
 from onefold.core.errors import Misconfigured
 from onefold.core.record import Broken, Fate, Page, Record, Standing
 from onefold.core.terms import Duration, Seconds, seconds
-from onefold.drive.threads import LINGER, in_thread
+from onefold.runtime import current
+from onefold.runtime.threads import LINGER
 from onefold.tables import Database, Row
 from onefold.tables.migration import (
     Applied,
@@ -94,15 +92,15 @@ class Table:
 
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         """Show everything that waits, once; the cursor is not needed: the table itself knows what is done."""
-        broken = await in_thread(self._prepare, linger=LINGER)
+        broken = await current().blocking(self._prepare, linger=LINGER)
         after: Row | None = None
         while True:
-            records, bad, after = await in_thread(self._shown, after, linger=LINGER)
+            records, bad, after = await current().blocking(self._shown, after, linger=LINGER)
             yield Page(records, more=after is not None, broken=[*broken, *bad])
             broken = []
             if after is None:
                 break
-        await anyio.sleep(self._every)
+        await current().sleep(self._every)
 
     def _prepare(self) -> list[Broken]:
         """Look whether the table can be a queue; return rows that have no place in its order."""
@@ -126,7 +124,7 @@ class Table:
         if queue.due:
             due = self._name(queue.due)
             tests.append(f"({due} IS NULL OR {due} <= ?)")
-            args.append(self._moment(queue.due, time.time()))
+            args.append(self._moment(queue.due, current().time()))
         if after is not None:
             tests.append(f"({order}, {key}) > (?, ?)")
             args += after
@@ -215,7 +213,7 @@ class Table:
         """Write into the rows how they stand."""
         known = [one for one in standings if one.fate != "open"]
         if known:
-            await in_thread(self._note, known, linger=LINGER)
+            await current().blocking(self._note, known, linger=LINGER)
 
     def _note(self, standings: Sequence[Standing]) -> None:
         kept = [one for one in standings if one.fate != "done" and self._shows]
@@ -234,7 +232,7 @@ class Table:
     def _values(self, standing: Standing) -> dict[str, Any]:
         """Say what the columns of a row become."""
         queue, done, parked = self._columns, standing.fate == "done", standing.fate == "parked"
-        due = time.time() + LOOK_AGAIN if parked else None if done else standing.due
+        due = current().time() + LOOK_AGAIN if parked else None if done else standing.due
         values: dict[str | None, Any] = {
             queue.attempts: standing.attempt,
             queue.due: None if due is None or not queue.due else self._moment(queue.due, due),
@@ -242,7 +240,7 @@ class Table:
             queue.parked: standing.why if parked else None,
         }
         if done:
-            values[queue.mark] = self._moment(queue.mark, time.time())
+            values[queue.mark] = self._moment(queue.mark, current().time())
         return {name: value for name, value in values.items() if name is not None}
 
     def _update(self, columns: Sequence[str]) -> str:
@@ -292,7 +290,7 @@ class Table:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        await in_thread(self._database.close)
+        await current().blocking(self._database.close)
 
     def _name(self, name: str) -> str:
         return quoted(self._database.kind, name)

@@ -5,16 +5,14 @@ It fetches nothing. A tile that is claimed and not in yet waits in its own entry
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
-
-import anyio
 
 from onefold.core.coverage import Span, tiles
 from onefold.core.cursor import Cursor
 from onefold.core.record import Fate, Page, Record
 from onefold.core.terms import Duration, Seconds, seconds
 from onefold.core.tiles import Series
+from onefold.runtime import current, now
 
 PAGE = 200
 AHEAD = 4
@@ -41,7 +39,7 @@ class Tiles:
         finite: bool = False,
         page: int = PAGE,
         ahead: int = AHEAD,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
     ) -> None:
         self.series = series
         self.finite = finite
@@ -56,7 +54,7 @@ class Tiles:
     async def read(self, cursor: Cursor) -> AsyncIterator[Page]:
         """Show what the cursor has not passed; the tile at the cursor is known by its entry."""
         if not self._rested and not self.finite:
-            await anyio.sleep(self._every)
+            await current().sleep(self._every)
         self._rested = False
         since = self._since if cursor.at is None else max(self._since, int(cursor.at))
         until = min(self._until or int(self._clock()) + 1, int(self._clock()) + 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from onefold.drive.process import PROCESS
+from onefold.runtime.process import PROCESS
 
 if TYPE_CHECKING:
     import asyncio

@@ -5,7 +5,6 @@ It forgets everything at exit, and it is the plainest statement of what `swap` m
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
@@ -15,12 +14,13 @@ from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.drive import Inline
 from onefold.drive.guard import Guard
+from onefold.runtime import now
 
 
 class MemoryStore:
     """A dictionary with one atomic write. `clock` is its clock, in seconds since 1970."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = now) -> None:
         self._clock = clock
         self._guard = Guard()
         self._entries: dict[bytes, tuple[Key, Entry]] = {}

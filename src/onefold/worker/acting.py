@@ -7,9 +7,7 @@ each; how an effect is claimed and ended is the delivery's.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
-from secrets import token_hex
 from typing import Protocol
 
 from onefold.core.claims import Bid
@@ -19,6 +17,7 @@ from onefold.core.key import Key
 from onefold.core.protocol import set_aside
 from onefold.core.record import Broken, Fate, Record, Standing
 from onefold.drive import AsyncHeart, AsyncPorts, arun
+from onefold.runtime import current
 from onefold.worker.delivery import Aged, Delivery
 from onefold.worker.fanout import FanOut, each_key, worst
 from onefold.worker.joined import JoinedDelivery
@@ -180,7 +179,7 @@ class Acting:
             self.tally.add("broken" if why == "failed" else "parked", record.source)
             log.warning("%s: %s is set aside: %s", self.pipeline.name, key, reason)
             task = Task(key, record, error=reason)
-            bids[key.id] = bid(task, token_hex(16), self.pipeline.terms, "idempotent", None, 0.0)
+            bids[key.id] = bid(task, current().token(), self.pipeline.terms, "idempotent", None, 0.0)
         answers = await arun(set_aside(list(bids.values()), why), self._ports)
         if any(answer.state == "unknown" for answer in answers):
             raise OnefoldError(f"the store did not confirm that {len(rows)} records were set aside")
@@ -210,4 +209,4 @@ class Acting:
         source = self.pipeline.sources.get(task.record.source)
         if source is None or not getattr(source, "timed", False):
             return 0.0
-        return max(time.time() - task.record.at, 0.0)
+        return max(current().time() - task.record.at, 0.0)

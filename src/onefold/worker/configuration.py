@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -144,7 +144,7 @@ def _section(title: str, table: object, text: str, file: Path) -> Section:
 def struct(kind: type[S], section: Section, folder: Path) -> S:
     """Make a struct of a section's values; secrets are read now, and kept out of every error."""
     title, values = section
-    fields = [field.name for field in msgspec.structs.fields(kind)]
+    fields = [field.name for field in _fields(kind)]
     for name, one in values.items():
         known(title, [name], fields, one.origin)
     plain = {name: looked_up(one, f"{name} of [{title}]", folder) for name, one in values.items()}
@@ -153,6 +153,12 @@ def struct(kind: type[S], section: Section, folder: Path) -> S:
         return msgspec.convert(plain, kind, dec_hook=partial(_hook, folder))
     except msgspec.ValidationError as error:
         raise Misconfigured(_told(str(error), section)) from None
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a struct; to find them, msgspec evaluates the text of every annotation."""
+    return msgspec.structs.fields(kind)
 
 
 def looked_up(given: Value, what: str, folder: Path) -> Any:
@@ -174,7 +180,7 @@ def looked_up(given: Value, what: str, folder: Path) -> Any:
 
 def _defaults(kind: type[msgspec.Struct], given: Container[str], folder: Path) -> dict[str, Any]:
     """Return the defaults that name files, as the same text in a section would be read."""
-    texts = {field.name: field.default for field in msgspec.structs.fields(kind) if field.name not in given}
+    texts = {field.name: field.default for field in _fields(kind) if field.name not in given}
     files = {name: str(text) for name, text in texts.items() if isinstance(text, File)}
     urls = {name: anchored(text, folder) for name, text in texts.items() if type(text) is str}
     return files | {name: url for name, url in urls.items() if url != texts[name]}

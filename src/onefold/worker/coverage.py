@@ -5,7 +5,6 @@ A worker that fills a series notes it here; the tiles themselves are read from t
 
 from __future__ import annotations
 
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from onefold.core.calendar import expected, named
@@ -13,6 +12,7 @@ from onefold.core.coverage import Span, Tile
 from onefold.core.documents import listed, save
 from onefold.core.documents import named as document
 from onefold.core.tiles import Series
+from onefold.runtime import current
 
 
 class Noted(NamedTuple):
@@ -40,7 +40,7 @@ async def note(noted: Noted) -> None:
     """Write down that a series is filled, and from when on; a wider wish widens it."""
     series = noted.series
     key = document("series", series.scope, series.name)
-    await save(key, token_hex(16), lambda stands: _wider(stands, noted))
+    await save(key, current().token(), lambda stands: _wider(stands, noted))
 
 
 def _wider(stands: Any, noted: Noted) -> dict[str, Any] | None:

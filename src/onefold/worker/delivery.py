@@ -27,10 +27,10 @@ from onefold.core.record import Fate
 from onefold.core.terms import Terms, seconds
 from onefold.drive import AsyncHeart, AsyncPorts, arun
 from onefold.drive.functions import unfinished
-from onefold.drive.threads import Calls
-from onefold.drive.tokens import tokens
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
+from onefold.runtime import current
+from onefold.runtime.threads import Calls
 from onefold.worker.crew import Crew
 from onefold.worker.eager import Eager
 from onefold.worker.ends import Ends
@@ -126,7 +126,7 @@ class Delivery:
         prepares = self._prepare is not None
         return [
             bid(task, token, self.terms, self._effect, self._window, age, prepares)
-            for task, token, age in zip(tasks, tokens(len(tasks)), ages, strict=True)
+            for task, token, age in zip(tasks, current().tokens(len(tasks)), ages, strict=True)
         ]
 
     def _not_won(self, task: Task, answer: Answer) -> Fate:

@@ -8,11 +8,8 @@ document of its own, shared by all workers. What makes an endpoint healthy is de
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,6 +38,7 @@ from onefold.core.reasons import described
 from onefold.core.redaction import safe_url
 from onefold.core.terms import Duration, seconds
 from onefold.drive import AsyncPorts, arun
+from onefold.runtime import current
 from onefold.worker import settings
 from onefold.worker.pipeline import Pipeline
 from onefold.worker.secret import is_reference, resolved
@@ -132,13 +130,15 @@ class Pool:
                 await self.check()
             except OnefoldError as error:
                 log.warning("the endpoints of %s could not be checked: %s", self.name, error)
-            await anyio.sleep(self._every * random.uniform(0.75, 1.25))
+            await current().sleep(self._every * current().uniform(0.75, 1.25))
 
     async def check(self) -> None:
         """Probe every enabled endpoint once, and note what that says of its health."""
         found: dict[str, Facts | str] = {}
+        # Before the group: a group wraps what its block raises, and the caller expects the store's own error.
+        endpoints = ranked(await self.endpoints())
         async with anyio.create_task_group() as group:
-            for one in ranked(await self.endpoints()):
+            for one in endpoints:
                 group.start_soon(self._ask, one, found)
         await self._note(complaints(found, self._demands))
 
@@ -172,7 +172,7 @@ class Pool:
     async def _note(self, told: Mapping[str, str | None]) -> None:
         if not told:
             return
-        now, stands = time.time(), await self.endpoints()
+        now, stands = current().time(), await self.endpoints()
 
         def change(text: Any) -> Any:
             known = with_health(stands, text)
@@ -182,7 +182,7 @@ class Pool:
             changed = text_of(self.name, new)
             return None if changed == text else changed
 
-        await arun(save(self.key, token_hex(16), change), self._ports())
+        await arun(save(self.key, current().token(), change), self._ports())
 
     def _ports(self) -> AsyncPorts:
         if self._bound is None:

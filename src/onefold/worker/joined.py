@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from secrets import token_hex
 from typing import Any, Protocol
 
 import anyio
@@ -26,10 +25,9 @@ from onefold.core.reasons import described
 from onefold.core.record import Fate, Record
 from onefold.core.terms import Terms
 from onefold.drive import AsyncPorts, Ports, arun, run
-from onefold.drive.threads import in_thread
-from onefold.drive.tokens import tokens
 from onefold.ledger.holding import kept
 from onefold.ledger.ways import Way
+from onefold.runtime import current
 from onefold.stores import join
 from onefold.worker.racing import claim_raced
 from onefold.worker.tally import Tally
@@ -93,7 +91,7 @@ class JoinedDelivery:
                 continue
             async with self._alone:
                 await self._check_shared()
-                fates.update(await in_thread(self._together, batch, age))
+                fates.update(await current().blocking(self._together, batch, age))
         return [fates[task.key.id] for task in tasks]
 
     def _together(self, tasks: Sequence[Task], age: Callable[[Task], float]) -> dict[bytes, Fate]:
@@ -116,7 +114,7 @@ class JoinedDelivery:
         # Tokens of its own for every transaction: whether an earlier one was committed is the entry's to say.
         bids = [
             bid(task, token, self.terms, "joined", None, age(task))
-            for task, token in zip(tasks, tokens(len(tasks)), strict=True)
+            for task, token in zip(tasks, current().tokens(len(tasks)), strict=True)
         ]
         fates: dict[bytes, Fate] = {}
         with self.sink.transaction() as connection:
@@ -167,7 +165,7 @@ class JoinedDelivery:
             task.key,
             said,
         )
-        told = bid(task._replace(error=said, later=later), token_hex(16), self.terms, "joined", None, 0.0)
+        told = bid(task._replace(error=said, later=later), current().token(), self.terms, "joined", None, 0.0)
         with self.sink.transaction() as connection:
             ports = Ports(join(connection))
             run(note_failure(told, self._way.ending(error)), ports)
@@ -195,9 +193,9 @@ class JoinedDelivery:
         """
         if self._is_shared:
             return
-        key, mark = named("joined", self.name), token_hex(8)
-        await arun(save(key, token_hex(16), lambda stands: _marked(stands, mark)), self._ports)
-        self._is_shared = await in_thread(self._sees, key, mark)
+        key, mark = named("joined", self.name), current().token()
+        await arun(save(key, current().token(), lambda stands: _marked(stands, mark)), self._ports)
+        self._is_shared = await current().blocking(self._sees, key, mark)
         if not self._is_shared:
             raise Misconfigured(
                 f"the sink of pipeline {self.name} is joined, but writes to another database than the "

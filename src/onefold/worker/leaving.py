@@ -12,11 +12,11 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from onefold.core.terms import Seconds
+from onefold.runtime import monotonic
 
 log = logging.getLogger("onefold.worker")
 
@@ -34,7 +34,7 @@ class Leaving:
     """The promise of a process to end. Without a stop there is none, and nothing is cut off."""
 
     def __init__(
-        self, end: Callable[[int], object] = os._exit, clock: Callable[[], float] = time.monotonic
+        self, end: Callable[[int], object] = os._exit, clock: Callable[[], float] = monotonic
     ) -> None:
         self._end = end
         self._clock = clock

@@ -38,7 +38,7 @@ def is_dead(worker: Worker, now: float) -> bool:
     return not has_ended(worker) and age(worker, now) > MISSED * every
 
 
-def current(workers: Mapping[str, Any], now: float) -> dict[str, Any]:
+def not_replaced(workers: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Leave out workers that died or failed, once a later run has read the source successfully."""
     return {name: one for name, one in workers.items() if not _is_replaced(one, workers, now)}
 
@@ -62,7 +62,7 @@ def living(source: Source, now: float) -> list[Worker]:
 
 def dead(source: Source, now: float) -> dict[str, Worker]:
     """Return the workers that died, and that no later run replaced."""
-    known = current(source.get("workers", {}), now)
+    known = not_replaced(source.get("workers", {}), now)
     return {name: one for name, one in known.items() if is_dead(one, now)}
 
 
@@ -81,7 +81,7 @@ def status_of(source: Source, now: float) -> str:
         return f"{word}, {gone} dead" if gone else word
     if gone:
         return "dead"
-    ended = current(source.get("workers", {}), now).values()
+    ended = not_replaced(source.get("workers", {}), now).values()
     return "failed" if any(one.get("error") for one in ended) else "ended"
 
 

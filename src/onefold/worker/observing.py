@@ -7,7 +7,6 @@ What is an alarm is decided in `alarms`; health, readiness and metrics are read 
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from onefold.core.flow import scan
 from onefold.core.terms import seconds
 from onefold.core.tiles import covered
 from onefold.drive import AsyncPorts, arun
+from onefold.runtime import current
 from onefold.worker.alarms import Alarms, Limits, Measured, sentence
 from onefold.worker.coverage import Noted, known, open_tiles
 from onefold.worker.liveness import EVERY
@@ -74,7 +74,7 @@ class Observation:
         try:
             while True:
                 await self.look(ports)
-                await anyio.sleep(self._every)
+                await current().sleep(self._every)
         finally:
             with anyio.move_on_after(3, shield=True):
                 await self._tell(ports, "ended")
@@ -82,16 +82,16 @@ class Observation:
     async def look(self, ports: AsyncPorts) -> None:
         """Look at everything once."""
         for tally in self.worker.tallies.values():
-            tally.race.close(time.monotonic())
+            tally.race.close(current().monotonic())
         for reader in self.worker.readers:
             self._judge(reader)
         await self._tell(ports, "stopping" if self.worker.stopping else "running")
-        if time.monotonic() - self._counted_at >= COUNT_EVERY:
+        if current().monotonic() - self._counted_at >= COUNT_EVERY:
             await self._count(ports)
-            self._counted_at = time.monotonic()
-        if time.monotonic() - self._covered_at >= COVER_EVERY:
+            self._counted_at = current().monotonic()
+        if current().monotonic() - self._covered_at >= COVER_EVERY:
             await self._cover(ports)
-            self._covered_at = time.monotonic()
+            self._covered_at = current().monotonic()
 
     # ----- alarms
 
@@ -102,7 +102,7 @@ class Observation:
 
     def _judge(self, reader: Reader) -> None:
         alarms = self._alarms.setdefault(reader, Alarms(limits(reader.pipeline)))
-        for change in alarms.look(time.monotonic(), measured(reader.tally, reader.name, reader.lag)):
+        for change in alarms.look(current().monotonic(), measured(reader.tally, reader.name, reader.lag)):
             log.error(
                 sentence(reader.pipeline.name, reader.name, change),
                 extra={"pipeline": reader.pipeline.name, "source": reader.name, "alarm": change.kind},
@@ -138,7 +138,7 @@ class Observation:
 
 async def _open(noted: Noted, ports: AsyncPorts) -> int:
     """Count the tiles of a series that are not in, among its latest."""
-    now, step = time.time(), noted.series.step
+    now, step = current().time(), noted.series.step
     latest = noted._replace(since=max(noted.since, int(now) // step * step - TILES * step))
     return open_tiles(latest, await arun(covered(noted.series, latest.wanted(now)), ports), now)
 

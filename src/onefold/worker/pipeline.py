@@ -20,6 +20,7 @@ Keyed = Key | Part | tuple[Part, ...] | None
 KeyOf = Callable[[Record], Keyed]
 Names = Iterable[str]
 Each = Callable[[Record], Names | Awaitable[Names]]
+Owns = Callable[[Key, Record], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Pipeline:
     """Complain when more than this share of what a source shows was done before."""
     lag_alarm: Duration | None = None
     """Complain when a source falls behind by more than this."""
+    owns: Owns | None = None
+    """Says which waiting entries are this pipeline's, where pipelines of one name act in different ways."""
 
     def __post_init__(self) -> None:
         Key(self.name, "checked")

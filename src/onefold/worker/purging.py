@@ -8,14 +8,9 @@ store removes only what is done and expired. So a round that races another worke
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from secrets import token_hex
 from typing import Any
-
-import anyio
 
 from onefold.core.documents import named, save
 from onefold.core.entry import Entry
@@ -24,6 +19,7 @@ from onefold.core.key import Key
 from onefold.core.protocol import purge_page
 from onefold.core.terms import Seconds
 from onefold.drive import AsyncPorts, arun
+from onefold.runtime import current
 from onefold.worker.tally import Tally
 
 log = logging.getLogger("onefold.worker")
@@ -96,18 +92,18 @@ class Purging:
                     await self.round(ports)
                 except OnefoldError as error:  # old entries take up room, and do no harm until the next round
                     log.warning("old entries could not be removed now: %s", error)
-            await anyio.sleep(EVERY * random.uniform(1.0, 1.5))
+            await current().sleep(EVERY * current().uniform(1.0, 1.5))
 
     async def round(self, ports: AsyncPorts) -> int:
         """Look at some entries, if it is time; return how many were removed."""
-        token, now = token_hex(16), time.time()
+        token, now = current().token(), current().time()
         walk = await arun(
             save(DOCUMENT, token, lambda stands: taken(stands, token, self._worker, now)), ports
         )
         if walk is None or walk.value.get("token") != token:
             return 0
         removed, after = await self._pages(walk.value["after"], ports)
-        await arun(save(DOCUMENT, token_hex(16), lambda stands: reached(stands, token, after)), ports)
+        await arun(save(DOCUMENT, current().token(), lambda stands: reached(stands, token, after)), ports)
         if removed:
             log.info("removed %d done entries whose keep is over", removed)
         return removed

@@ -8,10 +8,7 @@ way at a time, so that a slow sink slows its source. What a record's fate means 
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Callable, Sequence
-from secrets import token_hex
 from typing import Any, TypeVar
 
 import anyio
@@ -27,6 +24,7 @@ from onefold.core.ports import Source
 from onefold.core.reasons import described
 from onefold.core.record import At, Fate, Gap, Mark, Page, Record, Standing
 from onefold.drive import AsyncPorts, arun
+from onefold.runtime import current
 from onefold.worker.acting import Acting, Fresh
 from onefold.worker.progress import (
     Recent,
@@ -83,7 +81,7 @@ class Reader:
         self._owner = owner
         self._stopping = stopping
         self._once = once
-        self._since = time.time()
+        self._since = current().time()
         self._recent = Recent()
         self._track = Track(Cursor(), self._recent)
         self._generation = 0
@@ -132,7 +130,7 @@ class Reader:
                 wait = await self._failed(error)
                 if self._once and self._failures >= TRIES:
                     return
-                await anyio.sleep(wait)
+                await current().sleep(wait)
                 continue
             # A round may end before the present; then the next one goes on from the cursor.
             if getattr(self.source, "finite", False) or (self._once and not self._more):
@@ -169,12 +167,12 @@ class Reader:
         self.tally.errors.pop(self.name, None)
         if self._well_since is None:
             self._well_since = await self._ports.clock.monotonic()
-            self.tally.connected[self.name] = time.time()
+            self.tally.connected[self.name] = current().time()
 
     def _caught_up(self, so_it_is: bool) -> None:
         self.caught_up = so_it_is
         if so_it_is:
-            self._since = time.time()
+            self._since = current().time()
 
     async def _failed(self, error: Exception) -> float:
         now, since = await self._ports.clock.monotonic(), self._well_since
@@ -183,7 +181,7 @@ class Reader:
         self.caught_up = False
         self.tally.errors[self.name] = described(error)
         self.tally.connected.pop(self.name, None)
-        wait = pause(self._backoff, self._failures, random.random())
+        wait = pause(self._backoff, self._failures, current().random())
         log.warning(
             "%s: source %s failed, reading again in %.1f s: %s",
             *(self.pipeline.name, self.name, wait, error),
@@ -285,7 +283,7 @@ class Reader:
         )
         key = named("gaps", self.pipeline.name, self.name, str(gap.until))
         text = {"pipeline": self.pipeline.name, "source": self.name, **gap._asdict()}
-        await self._ask(save(key, token_hex(16), lambda stands: None if stands else text))
+        await self._ask(save(key, current().token(), lambda stands: None if stands else text))
 
     # ----- the cursor
 
@@ -317,14 +315,14 @@ class Reader:
             "status": status,
             "error": error,
             "lag": self.known_lag,
-            "ran": time.time(),
+            "ran": current().time(),
         }
         cursor = self._track.cursor
         try:
             await self._ask(
                 save(
                     cursor_key(self.pipeline.name, self.name),
-                    token_hex(16),
+                    current().token(),
                     lambda stands: moved(stands, cursor, self._generation, text),
                 )
             )
@@ -351,4 +349,4 @@ class Reader:
         if self.caught_up and not self.under_way:
             return 0.0
         at = self._track.cursor.at
-        return max(time.time() - (at if self._timed and at is not None else self._since), 0.0)
+        return max(current().time() - (at if self._timed and at is not None else self._since), 0.0)

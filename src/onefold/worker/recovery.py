@@ -6,9 +6,7 @@ Any worker of a pipeline does it, from the entries alone; the claims decide whic
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import AsyncIterator, Sequence
-from secrets import token_hex
 
 import anyio
 
@@ -20,6 +18,7 @@ from onefold.core.key import Key
 from onefold.core.protocol import answer_probe
 from onefold.drive import AsyncPorts, arun
 from onefold.ledger.holding import probe_answer
+from onefold.runtime import current
 from onefold.worker.acting import Acting
 from onefold.worker.work import Attempt, Task, bid, read
 
@@ -57,7 +56,7 @@ class Recovery:
                 log.warning("%s: looking for due work failed: %s", self._acting.pipeline.name, error)
             if last:
                 return
-            with anyio.move_on_after(self._pause * random.uniform(0.75, 1.25)) as self._rest:
+            with anyio.move_on_after(self._pause * current().uniform(0.75, 1.25)) as self._rest:
                 if not self._last:
                     await self._stopping.wait()
 
@@ -75,11 +74,16 @@ class Recovery:
                 await self._acting.again([suspect])
 
     def _task(self, key: Key, entry: Entry | None) -> Task | None:
-        task = read(key, entry) if entry else None
+        task = self._read(key, entry) if entry else None
         if task and entry and entry.state == "held":
             self._acting.tally.add("taken-over", task.record.source)
             return task._replace(alone=is_suspect(entry, self._acting.pipeline.terms))
         return task
+
+    def _read(self, key: Key, entry: Entry) -> Task | None:
+        """Read a task that this pipeline may act upon: another one of its name may act in another way."""
+        task, owns = read(key, entry), self._acting.pipeline.owns
+        return task if task and (owns is None or owns(key, task.record)) else None
 
     async def _pages(self, scope: str, states: tuple[State, ...]) -> AsyncIterator[Sequence[Found]]:
         after: str | None = None
@@ -98,10 +102,10 @@ class Recovery:
 
     async def _ask(self, key: Key, entry: Entry) -> None:
         """Ask the sink's probe about one attempt; its answer holds for that version of the entry alone."""
-        task, pipeline = read(key, entry), self._acting.pipeline
+        task, pipeline = self._read(key, entry), self._acting.pipeline
         if task is None or self._probe is None:
             return
-        one = bid(task, token_hex(16), pipeline.terms, entry.effect, None, 0.0)
+        one = bid(task, current().token(), pipeline.terms, entry.effect, None, 0.0)
         try:
             told, body = probe_answer(
                 await self._probe(Attempt(one, Answer("parked", entry), task), task.record)
@@ -110,7 +114,7 @@ class Recovery:
             log.warning("%s: the probe of %s failed: %s", pipeline.name, key, error)
             return
         if told is not None:
-            await arun(answer_probe(key, entry, token_hex(16), told, body), self._ports)
+            await arun(answer_probe(key, entry, current().token(), told, body), self._ports)
 
 
 async def _page(

@@ -6,15 +6,14 @@ stays short. `told` decides what the document becomes; `Teller` writes it. Nothi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onefold.core.documents import named, save
 from onefold.core.key import Key
 from onefold.drive import AsyncPorts, arun
-from onefold.worker.liveness import EVERY, current
+from onefold.runtime import current
+from onefold.worker.liveness import EVERY, not_replaced
 
 if TYPE_CHECKING:
     from onefold.worker.reading import Reader
@@ -71,7 +70,7 @@ def told(stands: Any, says: Told, confirmed: Numbers, unconfirmed: Numbers, now:
         **text,
         "since": text.get("since", now),
         "totals": added(text.get("totals", {}), says.counted, unconfirmed if arrived else confirmed),
-        "workers": current({**kept, says.worker: mine}, now),
+        "workers": not_replaced({**kept, says.worker: mine}, now),
     }
 
 
@@ -82,7 +81,7 @@ class Teller:
         self._reader = reader
         self._worker = worker
         # By these, others see later whether this worker still lives, and whether it came after another.
-        self._told = {"every": every, "since": time.time()}
+        self._told = {"every": every, "since": current().time()}
         self._number = 0
         self._confirmed: Numbers = {}
         self._unconfirmed: Numbers = {}
@@ -93,13 +92,13 @@ class Teller:
         self._number += 1
         counted = numbers(reader.tally, reader.name)
         says = Told(self._worker, self._number, {**_state(reader, status), **self._told}, counted)
-        confirmed, unconfirmed, now = self._confirmed, self._unconfirmed, time.time()
+        confirmed, unconfirmed, now = self._confirmed, self._unconfirmed, current().time()
         self._unconfirmed = counted
         names = {"pipeline": reader.pipeline.name, "source": reader.name}
         await arun(
             save(
                 source_key(reader.pipeline.name, reader.name),
-                token_hex(16),
+                current().token(),
                 lambda stands: {**names, **told(stands, says, confirmed, unconfirmed, now)},
             ),
             ports,

@@ -17,9 +17,10 @@ import anyio
 import anyio.abc
 
 from onefold.core.errors import Misconfigured, OnefoldError
-from onefold.core.ports import AsyncClock, AsyncStore
+from onefold.core.ports import AsyncStore
 from onefold.core.terms import Duration, seconds
-from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, AsyncWallClock, Tap, arun
+from onefold.drive import AsyncHeart, AsyncMerged, AsyncPorts, Tap, arun
+from onefold.runtime import Runtime, current
 from onefold.stores import aconnect
 from onefold.stores.locate import announce, locate, refuse_empty, working_folder
 from onefold.worker.acting import Acting
@@ -46,9 +47,6 @@ class Worker:
     tap: Tap | None = None
     """Called with every call on the store; set it before running."""
 
-    clock: AsyncClock = AsyncWallClock()
-    """How this worker measures its leases; a simulation may set another before running."""
-
     leaving: Leaving | None = None
     """Keeps the promise of a signal to end in time; set it before running if the process is yours to end."""
 
@@ -62,6 +60,7 @@ class Worker:
         once: bool = False,
         purge: bool = True,
         beside: Sequence[Beside] = (),
+        runtime: Runtime | None = None,
     ) -> None:
         names = [pipeline.name for pipeline in pipelines]
         if not names:
@@ -69,6 +68,8 @@ class Worker:
         if len(set(names)) != len(names):
             raise Misconfigured(f"two pipelines have one name: {', '.join(sorted(names))}")
         self.pipelines = tuple(pipelines)
+        self.runtime = runtime or Runtime()
+        """What everything in this worker waits, draws and connects by; a simulation gives another."""
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.tallies = {one.name: Tally(one.sources) for one in pipelines}
         self.leftovers: dict[str, Leftover] = {}
@@ -122,16 +123,16 @@ class Worker:
             self._stop.set()
         self._signal = None
         self.leftovers = {}
-        store = self._connected()
-        merged = AsyncMerged(store, self.clock)
-        ports = AsyncPorts(merged, clock=self.clock, tap=self.tap)
-        try:
-            await self._all(ports, signals)
-        finally:
-            self._asked = False
-            with anyio.move_on_after(5, shield=True):
-                await self._close_ends()
-                await merged.close()
+        async with self.runtime.running():
+            merged = AsyncMerged(self._connected())
+            ports = AsyncPorts(merged, tap=self.tap)
+            try:
+                await self._all(ports, signals)
+            finally:
+                self._asked = False
+                with anyio.move_on_after(5, shield=True):
+                    await self._close_ends()
+                    await merged.close()
         return self._code()
 
     async def _close_ends(self) -> None:
@@ -214,7 +215,7 @@ class Worker:
         """Give what is under way a grace time after the stop, and no more."""
         assert self._stop is not None
         await self._stop.wait()
-        await anyio.sleep(self._grace)
+        await current().sleep(self._grace)
         log.warning("still at work after %.0f s of grace: what is under way is cut off", self._grace)
         hurry.cancel()
 

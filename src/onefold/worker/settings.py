@@ -7,7 +7,6 @@ when it is put, and never handed to an app.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,6 +17,7 @@ from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.drive import AsyncPorts, arun
+from onefold.runtime import monotonic
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Live:
     """What a running worker's apps read settings from; `prefix` is the app's name and a dot."""
 
     def __init__(
-        self, prefix: str = "", every: float = EVERY, clock: Callable[[], float] = time.monotonic
+        self, prefix: str = "", every: float = EVERY, clock: Callable[[], float] = monotonic
     ) -> None:
         self._prefix = prefix
         self._every = every

@@ -6,7 +6,6 @@ to what names the record; the source must then show it again.
 
 from __future__ import annotations
 
-import time
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from onefold.core.key import Key
 from onefold.core.pulse import Pulse
 from onefold.core.record import Record
 from onefold.core.terms import Seconds, Terms
+from onefold.runtime import current
 
 ERROR_LENGTH = 500
 
@@ -72,7 +72,7 @@ class Attempt:
     @property
     def lost(self) -> bool:
         """Whether the lease can no longer be relied upon: another may be at work."""
-        return self.pulse is not None and not self.finished and self.pulse.gone(time.monotonic())
+        return self.pulse is not None and not self.finished and self.pulse.gone(current().monotonic())
 
     @property
     def hold(self) -> Hold:

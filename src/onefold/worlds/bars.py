@@ -1,4 +1,4 @@
-"""The aggregates of Polygon.io on loopback: bars of pairs, in pages, with a key that every page must carry.
+"""The aggregates of Polygon.io: bars of pairs, in pages, with a key that every page must carry.
 
 Minutes are drawn from a seed, some without a quote and so without a bar; longer bars are made of them. The
 journal has a line for every minute that truly had one, every correction, and every page that was shown.
@@ -60,6 +60,8 @@ class Bars(Site):
         """Stretches that begin earlier are answered with a 403: the plan does not reach so far back."""
         self.odd: list[Any] = []
         """Rows that are added to every page."""
+        self.odd_since = 0
+        """Pages of stretches that begin earlier have none of these rows."""
         super().__init__({("GET", "/v2/aggs/ticker/*"): self._aggregates}, mischief)
 
     # ----- the truth
@@ -132,7 +134,7 @@ class Bars(Site):
     ) -> Response:
         truth = self.truth(ticker, seconds, span)
         page, rest = ([], truth) if empty else (truth[: self.page], truth[self.page :])
-        rows: list[Any] = [*page, *self.odd]
+        rows: list[Any] = [*page, *(self.odd if span.since >= self.odd_since else ())]
         self.journal.note("page", ticker=ticker, since=span.since, number=number, rows=len(rows))
         body: dict[str, Any] = {
             "ticker": ticker,

@@ -1,4 +1,4 @@
-"""A chain and its nodes on loopback: JSON-RPC over HTTP and over WebSocket, subscriptions, forks.
+"""A chain and its nodes: JSON-RPC over HTTP and over WebSocket, subscriptions, forks.
 
 The chain is the truth: blocks, transactions, logs, and in its journal what was mined and what a fork took
 away. A node shows it, and may be behind, know a receipt late, keep silent about what was removed, or be
@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from websockets.asyncio.server import ServerConnection
-from websockets.exceptions import ConnectionClosed
 
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief
@@ -164,6 +163,8 @@ class Node:
         self.chain_id = chain_id
         self.late_logs = late_logs
         self.loses = set(loses)
+        self.forgets: set[str] = set()
+        """Transactions whose receipts it does not show any more, as a node does that lost its index."""
         self.asked: Counter[str] = Counter()
         self._asked_for: Counter[str] = Counter()
         self._guard = threading.Lock()
@@ -173,6 +174,12 @@ class Node:
     @property
     def url(self) -> str:
         return self.site.url + "/"
+
+    def at(self, host: str, port: int, stream_port: int) -> Self:
+        """Listen at these ports of a host instead of free ports of 127.0.0.1. Call it before serving."""
+        self.site.at(host, port)
+        self.stream.at(host, stream_port)
+        return self
 
     def __enter__(self) -> Self:
         self.site.__enter__()
@@ -184,6 +191,17 @@ class Node:
     ) -> None:
         self.stream.__exit__(kind, error, trace)
         self.site.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Self:
+        await self.site.__aenter__()
+        await self.stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stream.__aexit__(kind, error, trace)
+        await self.site.__aexit__(kind, error, trace)
 
     # ----- questions
 
@@ -234,7 +252,7 @@ class Node:
     def _receipt(self, transaction: str) -> Log | None:
         with self._guard:
             self._asked_for[transaction] += 1
-            if self._asked_for[transaction] <= self.nulls:
+            if transaction in self.forgets or self._asked_for[transaction] <= self.nulls:
                 return None
         found = (one.receipt(transaction) for one in reversed(self._shown()))
         return next((one for one in found if one), None)
@@ -247,13 +265,12 @@ class _Subscriptions(Stream):
         super().__init__(node.chain, mischief)
         self._node = node
 
-    async def _welcome(self, connection: ServerConnection) -> None:
-        line = _Subscriber(connection, self.mischief, self.journal, self._node)
-        self.journal.note("connected")
-        self._lines.add(line)
-        with suppress(ConnectionClosed):  # subscribers leave, and some are cut
-            await line.run()
-        self._lines.discard(line)
+    def _line(self, connection: ServerConnection) -> Line:
+        return _Subscriber(connection, self.mischief, self.journal, self._node)
+
+    async def _attend(self, line: Line) -> None:
+        self._lines[line] = None
+        await line.run()
 
 
 class _Subscriber(Line):

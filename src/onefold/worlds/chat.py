@@ -1,4 +1,4 @@
-"""A chat service like Telegram's, on loopback: it takes messages, refuses some, and knows what arrived.
+"""A chat service like Telegram's: it takes messages, refuses some, and knows what arrived.
 
 The journal has a line for every message that a reader would see. Answers are spoilt by the site's mischief.
 """

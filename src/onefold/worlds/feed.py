@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from random import Random
 from typing import Any, Literal
 
@@ -87,6 +87,11 @@ class Feed:
             self._rows = [row for row in self._rows if row["id"] not in ids]
             for one in ids:
                 self.journal.note("gone", id=one)
+
+    def ids(self, field: str, values: Collection[Any]) -> list[str]:
+        """Name the rows that have one of these values in a field."""
+        with self._lock:
+            return [str(row["id"]) for row in self._rows if row.get(field) in values]
 
     def let_come(self, rows: Iterable[Row], seed: int, least: int = 0, most: int = 5) -> None:
         """Let rows arrive while the feed is read: so many before each answer, by a seed."""

@@ -58,9 +58,20 @@ class Leaders:
         for one in deeds:
             for row in self._rows(one):
                 self.journal.note("deed", copied=one.kind in ("trade", "mint"), **_named(row))
-                if listed and one.kind != "foreign":
-                    self._number += 1
-                    self.activity.add({**row, "id": f"row-{self._number}"})
+        if listed:
+            self.show(*deeds)
+
+    def show(self, *deeds: Deed, at: int | None = None) -> None:
+        """Show deeds on the list, by default with the time of the newest block; the journal is not told."""
+        for one in deeds:
+            for row in self._rows(one) if one.kind != "foreign" else ():
+                self._number += 1
+                stamp = {} if at is None else {"timestamp": at}
+                self.activity.add({**row, **stamp, "id": f"row-{self._number}"})
+
+    def hide(self, *transactions: str) -> None:
+        """Take the rows of transactions off the list, as if they had never happened."""
+        self.activity.remove(*self.activity.ids("transactionHash", transactions))
 
     def draw(self, seed: int, number: int, kinds: Sequence[Kind] = ("trade",)) -> list[Deed]:
         """Draw deeds, by a seed."""

@@ -54,6 +54,8 @@ class ListingSites(Site):
         self.journal = journal or Journal()
         self.most = 200
         """How many flats a page of the first site shows at most."""
+        self.posts_page = 25
+        """How many posts a page of the second site shows."""
         self._lock = threading.Lock()
         self._now: dict[tuple[Name, str], Flat] = {}
         self._changed: dict[tuple[Name, str], float] = {}
@@ -94,7 +96,7 @@ class ListingSites(Site):
                 (one for one in self._now.values() if one.site == "posts"), key=lambda one: one.item
             )
         after = request.query.get("after", "")
-        page = [one for one in items if one.item > after][:25]
+        page = [one for one in items if one.item > after][: self.posts_page]
         more = bool(page) and page[-1].item != items[-1].item
         link = f"/posts?after={page[-1].item}" if more else None
         return Response({"items": [_as_post(one) for one in page], "links": {"next": link}})

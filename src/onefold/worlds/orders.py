@@ -1,4 +1,4 @@
-"""An order book on loopback that takes orders under the caller's own id, and remembers every one.
+"""An order book that takes orders under the caller's own id, and remembers every one.
 
 A repeat of an id is answered with what became of the first; an order without an id is always a new one. The
 journal has a line for every order that was truly taken.

@@ -1,4 +1,4 @@
-"""Polymarket's public services on loopback: fills as `/trades` shows them, and markets as Gamma does.
+"""Polymarket's public services: fills as `/trades` shows them, and markets as Gamma does.
 
 Fills come several to a transaction and to a second, some of them exactly alike, with titles that would break
 markup. The journal has a line for every fill that truly happened. Markets may be closed, or not known yet.

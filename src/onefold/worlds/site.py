@@ -1,21 +1,20 @@
-"""An HTTP site on loopback, in a thread: routes answer, and mischief spoils some of the answers.
+"""An HTTP site: routes answer requests, and mischief spoils some of the answers.
 
-It knows no service. What a route answers, and what it writes into its journal, is the stand-in's.
+It knows no service. Each stand-in defines what its routes answer, and what they write into its journal.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import threading
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+import h11
+
 from onefold.worlds.mischief import Mischief, Trick
+from onefold.worlds.serving import StreamStandIn
 
 
 class Request(NamedTuple):
@@ -46,36 +45,28 @@ class Response(NamedTuple):
 
 Route = Callable[[Request], Response]
 
+PIECE = 2**16
+"""How many bytes are read or written at once."""
+LONGEST_HEAD = 2**16
+"""The longest request line with headers, in bytes."""
 
-class Site:
-    """Serves routes by (method, path); a path that ends in `*` takes whatever begins so."""
+
+class Site(StreamStandIn):
+    """Serves routes by (method, path); a path that ends in `*` matches every path with that prefix."""
 
     def __init__(self, routes: Mapping[tuple[str, str], Route], mischief: Mischief | None = None) -> None:
+        super().__init__()
         self.routes = dict(routes)
         self.mischief = mischief or Mischief()
         self.requests: list[Request] = []
         self._answers: dict[str, Response] = {}
-        self._server = _server(self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), name="onefold-world", daemon=True
-        )
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return f"http://{self.address}"
 
     def answer(self, request: Request) -> tuple[Response | None, Trick | None]:
-        """Answer a request, or spoil the answer; None as an answer means that the line is cut."""
+        """Answer a request, or spoil the answer; None as an answer means that the connection is cut."""
         self.requests.append(request)
         trick = self.mischief.draw()
         match trick:
@@ -93,8 +84,6 @@ class Site:
                 return self._answers[request.path], trick
         response = self._route(request)
         self._answers[request.path] = response
-        if trick == "stall":
-            time.sleep(self.mischief.stall)
         return (None, trick) if trick == "cut-after" else (response, trick)
 
     def _route(self, request: Request) -> Response:
@@ -105,56 +94,57 @@ class Site:
                 return answer
         return Response({"error": "not found"}, 404)
 
-
-class _Server(ThreadingHTTPServer):
-    # With the usual 5, a burst of askers is reset, which is a misbehaviour that nobody asked for.
-    request_queue_size = 256
-
-
-def _server(site: Site) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        # Head and body leave in two writes; the second would wait 40 ms for the asker's acknowledgement.
-        disable_nagle_algorithm = True
-
-        def do_GET(self) -> None:
-            split = urlsplit(self.path)
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length)
-            if len(body) < length:  # the asker died while it spoke
-                self.close_connection = True
-                return
-            query = dict(parse_qsl(split.query, keep_blank_values=True))
-            request = Request(self.command, split.path, query, dict(self.headers.items()), body, split.query)
-            self._send(*site.answer(request))
-
-        do_POST = do_GET  # noqa: N815
-        do_DELETE = do_GET  # noqa: N815
-
-        def _send(self, response: Response | None, trick: Trick | None) -> None:
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
+        while (request := await _asked(line, reader)) is not None:
+            response, trick = await self._call(self.answer, request)
+            if trick == "stall":
+                await asyncio.sleep(self.mischief.stall)
             if response is None:
-                self.close_connection = True
                 return
-            raw = response.raw()
-            self.send_response(response.status)
-            headers = {
-                "Content-Type": "application/json",
-                **response.headers,
-                "Content-Length": str(len(raw)),
-            }
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.close_connection = self.close_connection or trick == "half"
-            self.wfile.write(raw[: len(raw) // 2] if trick == "half" else raw)
+            await _send(line, writer, response, half=trick == "half")
+            if line.our_state is not h11.DONE:  # only half was sent, or the client wants no further answer
+                return
+            line.start_next_cycle()
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """A stand-in speaks through its journal alone."""
 
-        def handle(self) -> None:
-            with suppress(ConnectionError, TimeoutError):  # the asker left, as askers do
-                super().handle()
+async def _asked(line: h11.Connection, reader: asyncio.StreamReader) -> Request | None:
+    """Read the next request; None if the client left, died while it spoke, or speaks no HTTP."""
+    try:
+        head = await _event(line, reader)
+        if not isinstance(head, h11.Request):
+            return None
+        parts = []
+        while isinstance(part := await _event(line, reader), h11.Data):
+            parts.append(bytes(part.data))
+    except h11.RemoteProtocolError:
+        return None
+    split = urlsplit(head.target.decode())
+    query = dict(parse_qsl(split.query, keep_blank_values=True))
+    headers = {name.decode(): value.decode("latin-1") for name, value in head.headers.raw_items()}
+    return Request(head.method.decode(), split.path, query, headers, b"".join(parts), split.query)
 
-    server = _Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    return server
+
+async def _event(line: h11.Connection, reader: asyncio.StreamReader) -> object:
+    while (event := line.next_event()) is h11.NEED_DATA:
+        line.receive_data(await reader.read(PIECE))
+    return event
+
+
+async def _send(
+    line: h11.Connection, writer: asyncio.StreamWriter, response: Response, *, half: bool
+) -> None:
+    raw = response.raw()
+    headers = {"Content-Type": "application/json", **response.headers, "Content-Length": str(len(raw))}
+    head = h11.Response(status_code=response.status, headers=list(headers.items()))
+    end = len(raw) // 2 if half else len(raw)
+    ready = line.send(head) or b""
+    # In pieces: tests send answers of a hundred megabytes and measure memory in the same process.
+    for at in range(0, end, PIECE):
+        writer.write(ready + (line.send(h11.Data(raw[at : min(at + PIECE, end)])) or b""))
+        await writer.drain()
+        ready = b""
+    if not half:
+        ready += line.send(h11.EndOfMessage()) or b""
+    writer.write(ready)
+    await writer.drain()

@@ -1,4 +1,4 @@
-"""A mail server on loopback, in threads: it takes mail, refuses some, and hangs up where it is told to.
+"""A mail server: it takes mail, refuses some, and hangs up where a test tells it to.
 
 Faults are written down beforehand, one by one, or drawn by mischief, one per mail. The journal has a line for
 every mail that is delivered, and for every one that was read and dropped. It speaks as much SMTP as a client
@@ -7,18 +7,17 @@ needs, no TLS.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import time
 from collections import Counter, deque
 from contextlib import suppress
 from email import message_from_bytes
 from email.policy import default
-from socketserver import StreamRequestHandler, ThreadingTCPServer
-from types import TracebackType
 from typing import Literal
 
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief, Trick
+from onefold.worlds.serving import StreamStandIn
 
 Stage = Literal["greeting", "mail", "rcpt", "data", "text"]
 Fault = tuple[Stage, int | Literal["cut-before", "cut-after"]]
@@ -34,38 +33,25 @@ DRAWN: dict[Trick | None, int | str] = {
 """What mischief does once the text is there; a stall answers late."""
 
 
-class SmtpWorld:
+class SmtpWorld(StreamStandIn):
     """Delivers mail into its journal. Faults are used up one by one, each at its stage."""
 
     def __init__(self, journal: Journal | None = None, mischief: Mischief | None = None) -> None:
+        super().__init__()
         self.journal = journal or Journal()
         self.mischief = mischief or Mischief()
         self.faults: deque[Fault] = deque()
         self.connections = 0
         self._lock = threading.Lock()
-        self._server = _server(self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), name="onefold-smtp", daemon=True
-        )
 
     @property
     def url(self) -> str:
-        return f"smtp+plain://127.0.0.1:{self._server.server_address[1]}"
+        return f"smtp+plain://{self.address}"
 
     @property
     def delivered(self) -> Counter[str]:
         """What arrived, by Message-ID; more than 1 is a double."""
         return Counter(line["id"] for line in self.journal.of("mail"))
-
-    def __enter__(self) -> SmtpWorld:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def fault(self, stage: Stage) -> int | str | None:
         """Say what goes wrong at a stage, if anything."""
@@ -88,69 +74,68 @@ class SmtpWorld:
         text = body.get_content() if body else ""
         self.journal.note(kind, sender=sender, to=to, text=text, **facts)
 
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(_Cut):
+            await _Session(self, reader, writer).run()
 
-class _Server(ThreadingTCPServer):
-    daemon_threads = True
-    # With the usual 5, some of a burst wait half a minute for the greeting, which nobody asked for.
-    request_queue_size = 256
 
+class _Session:
+    """One connection."""
 
-def _server(world: SmtpWorld) -> ThreadingTCPServer:
-    class Handler(StreamRequestHandler):
-        def handle(self) -> None:
-            world.connections += 1
-            with suppress(ConnectionError, _Cut):
-                self._say("greeting", "220 stand-in ready")
-                self._talk()
+    def __init__(self, world: SmtpWorld, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._world = world
+        self._reader = reader
+        self._writer = writer
 
-        def _say(self, stage: Stage, fine: str) -> bool:
-            """Answer at a stage; True if all is well."""
-            wrong = world.fault(stage)
-            if isinstance(wrong, str):
-                raise _Cut
-            self._line(fine if wrong is None else f"{wrong} no")
-            return wrong is None
+    async def run(self) -> None:
+        sender, to = "", list[str]()
+        await self._say("greeting", "220 stand-in ready")
+        while line := await self._reader.readline():
+            verb, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
+            match verb.upper():
+                case "EHLO" | "HELO":
+                    await self._line("250 stand-in")
+                case "MAIL" if await self._say("mail", "250 ok"):
+                    sender, to = _path(rest), []
+                case "RCPT" if await self._say("rcpt", "250 ok"):
+                    to.append(_path(rest))
+                case "DATA" if await self._say("data", "354 go on"):
+                    await self._take(sender, to)
+                case "QUIT":
+                    return await self._line("221 bye")
+                case "MAIL" | "RCPT" | "DATA":
+                    pass
+                case _:
+                    await self._line("502 what?")
+        return None
 
-        def _line(self, text: str) -> None:
-            self.wfile.write(text.encode() + b"\r\n")
+    async def _say(self, stage: Stage, fine: str) -> bool:
+        """Answer at a stage; True if nothing goes wrong there."""
+        wrong = self._world.fault(stage)
+        if isinstance(wrong, str):
+            raise _Cut
+        await self._line(fine if wrong is None else f"{wrong} no")
+        return wrong is None
 
-        def _talk(self) -> None:
-            sender, to = "", list[str]()
-            while line := self.rfile.readline():
-                verb, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
-                match verb.upper():
-                    case "EHLO" | "HELO":
-                        self._line("250 stand-in")
-                    case "MAIL" if self._say("mail", "250 ok"):
-                        sender, to = _path(rest), []
-                    case "RCPT" if self._say("rcpt", "250 ok"):
-                        to.append(_path(rest))
-                    case "DATA" if self._say("data", "354 go on"):
-                        self._take(sender, to)
-                    case "QUIT":
-                        return self._line("221 bye")
-                    case "MAIL" | "RCPT" | "DATA":
-                        pass
-                    case _:
-                        self._line("502 what?")
-            return None
+    async def _line(self, text: str) -> None:
+        self._writer.write(text.encode() + b"\r\n")
+        await self._writer.drain()
 
-        def _take(self, sender: str, to: list[str]) -> None:
-            lines = []
-            while (line := self.rfile.readline()) not in (b".\r\n", b""):
-                lines.append(line[1:] if line.startswith(b".") else line)
-            wrong, late = world.fate() if line else ("cut-before", False)
-            if wrong is None or wrong == "cut-after":
-                world.deliver(sender, to, b"".join(lines))
-            elif line and wrong == "cut-before":
-                world.deliver(sender, to, b"".join(lines), "dropped")
-            if late:
-                time.sleep(world.mischief.stall)
-            if isinstance(wrong, str):
-                raise _Cut
-            self._line("250 taken" if wrong is None else f"{wrong} no")
-
-    return _Server(("127.0.0.1", 0), Handler)
+    async def _take(self, sender: str, to: list[str]) -> None:
+        lines = []
+        while (line := await self._reader.readline()) not in (b".\r\n", b""):
+            lines.append(line[1:] if line.startswith(b".") else line)
+        wrong, late = self._world.fate() if line else ("cut-before", False)
+        if wrong is None or wrong == "cut-after":
+            self._world.deliver(sender, to, b"".join(lines))
+        elif line and wrong == "cut-before":
+            self._world.deliver(sender, to, b"".join(lines), "dropped")
+        if late:
+            await asyncio.sleep(self._world.mischief.stall)
+        if isinstance(wrong, str):
+            raise _Cut
+        await self._line("250 taken" if wrong is None else f"{wrong} no")
 
 
 class _Cut(Exception):

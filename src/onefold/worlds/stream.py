@@ -1,4 +1,4 @@
-"""A stream of events on loopback: a websocket that pushes them, and a route that lists them, of one truth.
+"""A stream of events: a websocket that pushes them, and a route that lists them, both from one list.
 
 The websocket carries no history, like its models outside: who was not subscribed when an event happened is
 never told of it. Mischief cuts, stalls, drops, repeats and reorders; the list always tells the truth.
@@ -10,15 +10,14 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief, Trick
+from onefold.worlds.serving import Listening, StandIn
 from onefold.worlds.site import Request, Response, Site
 
 Event = dict[str, Any]
@@ -72,8 +71,8 @@ class Events:
         return Response({"ok": True}, 201)
 
 
-class Stream:
-    """Pushes events to whoever subscribed, in a thread with an event loop of its own."""
+class Stream(StandIn):
+    """Pushes events to every subscriber."""
 
     def __init__(
         self,
@@ -85,6 +84,7 @@ class Stream:
         confirms: bool = True,
         binary: bool = False,
     ) -> None:
+        super().__init__()
         self.events = events
         self.mischief = mischief or Mischief()
         self.journal = events.journal
@@ -92,99 +92,68 @@ class Stream:
         self._hesitates = hesitates
         self._confirms = confirms
         self._binary = binary
-        self._loop = asyncio.new_event_loop()
-        self._lines: set[Line] = set()
-        self._thread = threading.Thread(target=self._live, name="onefold-stream", daemon=True)
-        self._up = threading.Event()
-        self._server: Server | None = None
-        self.port = 0
+        # Not a set: events must be pushed in the order in which subscribers came.
+        self._lines: dict[Line, None] = {}
+        events.listen(self._hear)
 
     @property
     def url(self) -> str:
-        return f"ws://127.0.0.1:{self.port}/feed"
-
-    @property
-    def running(self) -> bool:
-        """Whether anybody can connect."""
-        return not self._loop.is_closed()
+        return f"ws://{self.address}/feed"
 
     @property
     def connections(self) -> int:
         """How many are subscribed now."""
         return sum(not line.dead for line in list(self._lines))
 
-    def __enter__(self) -> Stream:
-        self._thread.start()
-        self._up.wait()
-        self.events.listen(self._hear)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.running:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-
     def die(self) -> None:
-        """Cut every line and serve nobody any more."""
+        """Cut every connection and serve nobody any more."""
         self.journal.note("died")
-        self.__exit__(None, None, None)
+        if self._background:
+            self.__exit__(None, None, None)
+        else:
+            self._hang_up()
 
     def spoil(self, trick: Trick) -> None:
-        """Do this to every line now."""
+        """Do this to every connection now."""
         for line in list(self._lines):
-            self._loop.call_soon_threadsafe(line.queue.put_nowait, trick)
+            self._soon(line.queue.put_nowait, trick)
 
-    # ----- the thread
+    # ----- on the loop
 
-    def _live(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        self._up.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._end())
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        self._server = await serve(
-            self._welcome, "127.0.0.1", 0, ping_interval=None, close_timeout=0.2, max_queue=4
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def _end(self) -> None:
-        assert self._server is not None
-        for line in list(self._lines):
-            line.connection.transport.abort()
-        self._server.close()
-        await self._server.wait_closed()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    async def _listen(self, **where: Any) -> Listening:
+        return await serve(self._welcome, ping_interval=None, close_timeout=0.2, max_queue=4, **where)
 
     def _hear(self, event: Event) -> None:
-        with suppress(RuntimeError):  # a stream that died hears nothing
-            self._loop.call_soon_threadsafe(self._push, event)
+        self._soon(self._push, event)
 
     def _push(self, event: Event) -> None:
         for line in self._lines:
             line.push(event)
 
     async def _welcome(self, connection: ServerConnection) -> None:
-        line = Line(connection, self.mischief, self.journal, self._backlog, self._binary)
+        task = asyncio.current_task()
+        assert task is not None
+        self._track(task, connection.transport)
         self.journal.note("connected")
+        line = self._line(connection)
         try:
-            asked = str(await connection.recv())
-            await asyncio.sleep(self._hesitates)
-            self._lines.add(line)
-            self.journal.note("subscribed", message=asked)
-            if self._confirms:
-                await connection.send(json.dumps({"subscribed": True}))
-            await line.run()
+            await self._attend(line)
         except ConnectionClosed:
             pass  # subscribers leave, and some are cut
         finally:
-            self._lines.discard(line)
+            self._lines.pop(line, None)
+
+    def _line(self, connection: ServerConnection) -> Line:
+        return Line(connection, self.mischief, self.journal, self._backlog, self._binary)
+
+    async def _attend(self, line: Line) -> None:
+        asked = str(await line.connection.recv())
+        await asyncio.sleep(self._hesitates)
+        self._lines[line] = None
+        self.journal.note("subscribed", message=asked)
+        if self._confirms:
+            await line.connection.send(json.dumps({"subscribed": True}))
+        await line.run()
 
 
 class Line:
@@ -194,7 +163,8 @@ class Line:
         self, connection: ServerConnection, mischief: Mischief, journal: Journal, backlog: int, binary: bool
     ) -> None:
         self.connection = connection
-        self.queue: asyncio.Queue[Event | Trick] = asyncio.Queue()
+        self.queue: asyncio.Queue[Event | Trick | None] = asyncio.Queue()
+        """What is to be done next; None once the subscriber has left."""
         self._mischief = mischief
         self._journal = journal
         self._backlog = backlog
@@ -213,12 +183,16 @@ class Line:
             self._closing = asyncio.ensure_future(self.connection.close(1008, "slow consumer"))
 
     async def run(self) -> None:
+        """Serve the subscriber until it leaves or is cut."""
         hearing = asyncio.ensure_future(self._hear())
+        hearing.add_done_callback(lambda _: self.queue.put_nowait(None))
         try:
-            while True:
-                await self._do(await self._next(hearing))
+            while (item := await self.queue.get()) is not None:
+                await self._do(item)
         finally:
             hearing.cancel()
+            left = (hearing, self._closing) if self._closing else (hearing,)
+            await asyncio.gather(*left, return_exceptions=True)
 
     async def _hear(self) -> None:
         async for message in self.connection:
@@ -231,17 +205,6 @@ class Line:
         await self._spoil(trick)
         if not isinstance(item, str):
             await self._tell(item, trick)
-
-    async def _next(self, hearing: asyncio.Future[None]) -> Event | Trick:
-        """Take the next thing to do, unless the subscriber leaves."""
-        getting = asyncio.ensure_future(self.queue.get())
-        try:
-            await asyncio.wait((getting, hearing), return_when=asyncio.FIRST_COMPLETED)
-            if not getting.done():
-                await self.connection.send("")  # raises: it is closed
-            return await getting
-        finally:
-            getting.cancel()
 
     async def _spoil(self, trick: Trick | None) -> None:
         match trick:

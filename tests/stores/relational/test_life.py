@@ -161,7 +161,12 @@ def test_a_cancelled_claim_leaves_a_ledger_that_can_be_used(database, url, sql, 
         assert entry is not None
         return first, entry.state
 
-    assert asyncio.run(main()) == ("won", "held")
+    first, state = asyncio.run(main())
+
+    # A server may carry out what was sent to it after its caller was gone, and after the caller had looked.
+    # Then the key is held until that lease ends. The ledger answers in any case.
+    assert first in ("won", "busy")
+    assert state == "held"
 
 
 async def _claimed(ledger: AsyncLedger) -> str:

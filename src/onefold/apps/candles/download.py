@@ -160,13 +160,12 @@ class Aggregates:
 
     async def rows(self, ticker: str, frame: Timeframe, span: Span) -> Shown:
         """Ask for all bars that start in a span."""
-        async with self._web.client() as client:
 
-            async def ask(url: str) -> Page:
-                await self._pace.turn("")
-                return await self._web.get(client, url, lambda body: read_page(body, ticker, frame))
+        async def ask(url: str) -> Page:
+            await self._pace.turn("")
+            return await self._web.get(url, lambda body: read_page(body, ticker, frame))
 
-            return await whole(self._first(ticker, frame, span), ask)
+        return await whole(self._first(ticker, frame, span), ask)
 
     def _first(self, ticker: str, frame: Timeframe, span: Span) -> str:
         # The service takes both ends in; the last millisecond of a span is its own, the next is another's.

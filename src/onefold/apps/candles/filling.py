@@ -6,7 +6,6 @@ It never claims, and never tries again by itself: what is not in is left to come
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from onefold.core.ports import Claim
 from onefold.core.record import Broken, Record
 from onefold.core.terms import Seconds
 from onefold.core.tiles import IN, Series, noted
+from onefold.runtime import now
 from onefold.sources.web import Refusing
 from onefold.worker.coverage import Noted, note
 from onefold.worker.settings import Live
@@ -116,7 +116,7 @@ class Filling:
         sink: BarSink,
         manner: Manner,
         live: Live,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
     ) -> None:
         self._wanted: Mapping[str, Wanted] = {one.series.name: one for one in wanted}
         self._api = api
@@ -136,7 +136,7 @@ class Filling:
 
     async def fill(self, record: Record, claim: Claim) -> dict[str, Any]:
         """Fill the tile that a record names, under its claim; return what is known of it, or come later."""
-        one = self._wanted[record.body["series"]]
+        one = self._known(record.body["series"])
         tile = Span(record.body["since"], record.body["until"])
         await self._note(one)
         settled = self._clock() - self._manner.settle
@@ -152,6 +152,13 @@ class Filling:
         if verdict.state in IN:
             return known
         raise self._later(one, tile, verdict, shown, known)
+
+    def _known(self, series: str) -> Wanted:
+        """Return a series by its name, or leave its tile to a worker whose settings have it."""
+        if series not in self._wanted:
+            # Settings change one worker after another: a tile must not be parked because of an old one.
+            raise Later(f"the settings of this worker do not want {series}", self._manner.refresh)
+        return self._wanted[series]
 
     async def _refuse(self, source: str, one: Wanted, tile: Span, refused: Sequence[Broken]) -> None:
         """Set refused rows aside, each once in a run: a tile that is not in is asked for again and again."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from onefold.core.coverage import Span, Tile, merge
 from onefold.core.errors import Misconfigured
 from onefold.core.tiles import IN, Period, noted, tile, whole_tiles
 from onefold.ledger import Ledger
+from onefold.runtime import current
 from onefold.sinks.bars import BarTable
 
 LEAST = 0.5
@@ -50,7 +50,7 @@ def take_over(
     """Take over what a file says was downloaded, as far as the table of bars confirms it."""
     periods = read(file)
     open_hours = market(calendar, holidays)
-    available = int((time.time() if now is None else now) - SETTLE)
+    available = int((current().time() if now is None else now) - SETTLE)
     counts = [
         _take_series(ledger, bars, symbol, frame, claimed, open_hours, available)
         for (symbol, frame), claimed in periods.items()
@@ -172,7 +172,7 @@ def _rows(tiles: Sequence[Tile], name: str) -> list[dict[str, Any]]:
         {
             "start": moment(span.since),
             "end": moment(span.until - bar),
-            "downloaded_at": moment(int(time.time())),
+            "downloaded_at": moment(int(current().time())),
             "bars_count": sum(one.rows for one in tiles if span.since <= one.span.since < span.until),
             "source": "onefold",
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
@@ -17,6 +16,7 @@ from onefold.core.calendar import Calendar, named
 from onefold.core.coverage import Span
 from onefold.core.errors import Misconfigured
 from onefold.core.terms import Terms, epoch, seconds
+from onefold.runtime import now
 from onefold.sinks.bars import BarTable
 from onefold.sinks.function import Function
 from onefold.sources.tiles import Tiles
@@ -84,7 +84,7 @@ def streamed(
     live: Live,
     transport: Transport,
     sink: BarSink,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = now,
 ) -> Pipeline:
     """Say what is to be done, with this stream and this store of bars."""
     series_wanted = wanted(settings)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from onefold.core.coverage import TileState
 from onefold.core.tiles import IN, Series
+from onefold.runtime import now
 
 EVERY = 0.5
 """Seconds between two lines, at least."""
@@ -20,7 +20,7 @@ class Progress:
     def __init__(
         self,
         wanted: Sequence[tuple[Series, int, int | None]],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
         stream: TextIO | None = None,
     ) -> None:
         self._wanted = wanted

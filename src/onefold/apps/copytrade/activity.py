@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from onefold.apps.copytrade.trades import closed
 from onefold.core.cursor import Cursor
 from onefold.core.record import Broken, Fate, Gap, Page, Record
+from onefold.runtime import now
 from onefold.sources.poll import Poll
 
 
@@ -17,7 +17,7 @@ class Activity:
     repeats = True
     timed = True
 
-    def __init__(self, poll: Poll, settle: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, poll: Poll, settle: float, clock: Callable[[], float] = now) -> None:
         self._poll = poll
         self._settle = settle
         self._clock = clock

@@ -147,6 +147,12 @@ def sell(held: Mapping[str, Any] | None, order: str, size: Decimal) -> Text | No
     return {**held, "selling": {**held.get("selling", {}), order: format(granted, "f")}}
 
 
+def is_known(held: Mapping[str, Any] | None, order: str) -> bool:
+    """Say whether shares are set aside for an order, or were sold by it."""
+    text = held or {}
+    return order in text.get("selling", {}) or order in text.get("booked", ())
+
+
 def let_go(held: Mapping[str, Any] | None, order: str) -> Text | None:
     """Give back what was set aside for an order that will not happen, and wait for it no longer."""
     places = [name for name in ("selling", "buying") if order in (held or {}).get(name, {})]

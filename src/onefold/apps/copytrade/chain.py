@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from onefold.apps.copytrade.answers import CHAIN_ID, Block, confirms, parse
@@ -26,6 +24,7 @@ from onefold.core.cursor import Cursor
 from onefold.core.documents import load, named, save
 from onefold.core.endpoints import Picks
 from onefold.core.record import Broken, Fate, Page, Record
+from onefold.runtime import current, now
 from onefold.sources.websocket import Disconnected, Websocket
 from onefold.worker.settings import Live
 
@@ -77,7 +76,7 @@ class ChainTrades:
         live: Live,
         how: Reading,
         chain: int,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
     ) -> None:
         self._leaders = leaders
         self._followed: frozenset[str] = frozenset()
@@ -117,14 +116,22 @@ class ChainTrades:
         return self._forks.number
 
     async def tell(self, fates: Sequence[tuple[Record, Fate]]) -> None:
-        """A chain hears nothing."""
-
-    async def aclose(self) -> None:
-        """Let go of connections."""
-        await self._rpc.aclose()
+        """Hear which retractions are accounted for: what they retract is watched no longer."""
+        told = [(one.retracts, one.id, fate) for one, fate in fates if one.retracts is not None]
+        # A transaction holds several trades: it is watched until each of them is accounted for.
+        still = {transaction for transaction, _, fate in told if fate == "open"}
+        before = dict(self._forks.watched)
+        for transaction, hash, _ in told:
+            if transaction not in still:
+                self._forks.forget(transaction, hash)
+        if self._forks.watched != before:
+            await self._remember(before)
 
     async def read(self, cursor: Cursor) -> AsyncGenerator[Page, None]:
         """Live through one connection, or until the leaders are others."""
+        # What an earlier connection read may never have been handed on, as when the store was unreachable.
+        # The cursor has not passed it, so it is read again, and must not count as handled.
+        self._handled.clear()
         [text] = await self._live.ask(load([self._watched_key]))
         self._forks.take(text.value if text else {})
         self.follow(await self._leaders.since())
@@ -262,11 +269,17 @@ class ChainTrades:
         """Retract what a fork took away and nobody included again."""
         records: list[Record] = []
         for transaction in self._forks.due():
+            known = self._forks.watched.get(transaction)
+            if known is None:
+                continue
             try:
-                receipt = await self._rpc.final(transaction, self._forks.number)
+                stood = Block(known.block, known.hash)
+                receipt = await self._rpc.final(transaction, stood, self._forks.number)
             except NodeError as error:  # it stays due, and is looked at with the next head
                 log.info("whether %s is still there is not known: %s", transaction, error)
                 continue
+            if self._forks.watched.get(transaction) != known:
+                continue  # `tell` heard meanwhile that its retraction is accounted for
             gone = self._forks.judge(transaction, receipt)
             if gone is not None:
                 log.warning("a fork took %s away", transaction)
@@ -282,7 +295,7 @@ class ChainTrades:
             merged = {**(stands or {}), **mine}
             return dict([(one, known) for one, known in merged.items() if one not in ended][-KEPT:])
 
-        await self._live.ask(save(self._watched_key, token_hex(16), change))
+        await self._live.ask(save(self._watched_key, current().token(), change))
 
     # ----- history
 

@@ -8,11 +8,9 @@ They bound new risk, and no sale of what is held.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from secrets import token_hex
 from typing import Any
 
 from onefold.apps._polymarket import Markets
@@ -29,6 +27,7 @@ from onefold.core.key import Key
 from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.terms import Seconds
+from onefold.runtime import current, now
 from onefold.worker.settings import Live, Setting
 
 EVERYBODY = "*"
@@ -57,7 +56,7 @@ class Copies:
         leaders: Leaders,
         tick: Decimal,
         max_age: Seconds,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
     ) -> None:
         self.window = exchange.window
         self._exchange = exchange
@@ -188,6 +187,8 @@ class Copies:
         if "skip" in request:
             return {"skipped": request["skip"]}
         try:
+            if request.get("leaves") and not await self._set_aside(one, request):
+                return {"skipped": "what it was to sell was sold by another order"}
             forbidden = await self._count(one, request)
             if forbidden:
                 await self._let_go(one, request)
@@ -213,6 +214,23 @@ class Copies:
         await self._exchange.aclose()
 
     # ----- the book
+
+    async def _set_aside(self, one: Trade, request: Request) -> bool:
+        """Set aside what a sale sells, unless that is so already; False if it is not there any more.
+
+        The shares of a rejected order were given back, and another sale may have taken them before a person
+        retried it. It gets all of them or none: every attempt sends the same order.
+        """
+        order, size = request["order"]["client_id"], Decimal(request["order"]["size"])
+        granted: list[bool] = []
+
+        def change(stands: Any) -> Any:
+            known = book.is_known(stands, order)
+            granted[:] = [known or book.available(stands, order) >= size]
+            return None if known or not granted[0] else book.sell(stands, order, size)
+
+        await self._changed(held_key(one), change)
+        return granted[0]
 
     async def _count(self, one: Trade, request: Request) -> str | None:
         """Count an order into its day, before it is sent; say which limit forbids it."""
@@ -253,7 +271,7 @@ class Copies:
     async def _changed(self, key: Key, change: Callable[[Any], Any]) -> Mapping[str, Any] | None:
         """Change a text of the book. Across workers the swap is what holds; the lock only spares rounds."""
         async with self._turn:
-            document = await self._live.ask(save(key, token_hex(16), change))
+            document = await self._live.ask(save(key, current().token(), change))
         return document.value if document else None
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from onefold.apps.copytrade.activity import Activity
@@ -21,6 +19,7 @@ from onefold.core.cursor import Cursor
 from onefold.core.errors import OnefoldError
 from onefold.core.record import At, Fate, Page, Record
 from onefold.core.wire import Unreadable
+from onefold.runtime import current
 
 log = logging.getLogger("onefold.apps.copytrade")
 
@@ -116,10 +115,11 @@ class Following:
     async def _follow(self, cursor: Cursor, handed: Handed, tasks: dict[str, asyncio.Task[None]]) -> None:
         """Begin to read who was added, and stop reading who was removed."""
         leaders = await self._leaders.since()
-        for gone in tasks.keys() - leaders.keys():
+        # In the order in which they are named: a set of texts has another order in every process.
+        for gone in [one for one in tasks if one not in leaders]:
             tasks.pop(gone).cancel()
             self._lists.pop(gone, None)
-        for leader in leaders.keys() - tasks.keys():
+        for leader in [one for one in leaders if one not in tasks]:
             if leader not in self._lists:
                 since = self._first() if cursor.at is None else cursor.at - self.lag
                 self._lists[leader] = _List(self._make(leader, max(since, leaders[leader])))
@@ -141,7 +141,7 @@ class Following:
 
     async def _rounds(self, leader: str, one: _List, handed: Handed) -> None:
         while True:
-            await asyncio.sleep(max(one.due - time.monotonic(), 0))
+            await current().sleep(max(one.due - current().monotonic(), 0))
             try:
                 async for page in one.activity.read(one.cursor):
                     one.hand_on(page)
@@ -151,8 +151,8 @@ class Following:
                 Exception
             ) as error:  # whatever a list raises is its own trouble: it is said, and tried again
                 one.failures += 1
-                wait = pause(self._pauses, one.failures, random.random())
-                one.due = time.monotonic() + wait
+                wait = pause(self._pauses, one.failures, current().random())
+                one.due = current().monotonic() + wait
                 log.warning("the list of %s failed, reading it again in %.1f s: %s", leader, wait, error)
                 if one.failures >= FAILURES:
                     await handed.put((leader, _named(leader, error)))

@@ -62,16 +62,26 @@ class Forks:
         ]
 
     def judge(self, transaction: str, receipt: Told) -> Inclusion | None:
-        """Hear the receipt of one that was due; what is returned has to be retracted."""
+        """Hear the receipt of one that was due; what is returned has to be retracted.
+
+        It is watched, and due, until somebody says by `forget` that its retraction is accounted for: whoever
+        dies before that leaves it to the next worker.
+        """
         known = self.watched[transaction]
         if receipt is None and known.gone is None:
             self.watched[transaction] = known._replace(gone=self.number)
             return None
-        del self.watched[transaction]
         if receipt is None:
             return known
+        del self.watched[transaction]
         self.include(transaction, int(receipt["blockNumber"], 16), receipt["blockHash"], known.trades)
         return None
+
+    def forget(self, transaction: str, hash: str) -> None:
+        """Watch a transaction no longer that was retracted, unless it stands in another block by now."""
+        known = self.watched.get(transaction)
+        if known is not None and known.hash == hash:
+            del self.watched[transaction]
 
     # ----- as a text
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
-from secrets import token_hex
 from typing import Annotated, Any
 
 import msgspec
 
 from onefold.core.documents import named, save
+from onefold.runtime import current, now
 from onefold.worker.settings import Live, Setting
 
 WALLET = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -32,7 +31,7 @@ Since = Mapping[str, float]
 class Leaders:
     """The leaders as they stand, by a live setting and until then by the configuration."""
 
-    def __init__(self, given: Sequence[str], live: Live, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, given: Sequence[str], live: Live, clock: Callable[[], float] = now) -> None:
         self._setting: Setting[list[str]] = live.setting("leaders", Wallets, list(given))
         self._live = live
         self._clock = clock
@@ -63,6 +62,6 @@ class Leaders:
             kept = {one: 0.0 if known is None else known.get(one, now) for one in wanted}
             return None if kept == known else kept
 
-        document = await self._live.ask(save(self._key, token_hex(16), change))
+        document = await self._live.ask(save(self._key, current().token(), change))
         stands = document.value if document else {}
         return {one: float(stands.get(one, now)) for one in wanted}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from decimal import Decimal
@@ -20,11 +19,14 @@ from urllib.parse import quote
 from onefold.apps._polymarket import amount, checked_price
 from onefold.core.errors import Rejected
 from onefold.core.terms import Seconds
-from onefold.drive.threads import in_thread
+from onefold.runtime import current
+from onefold.runtime.http import Ask, NoAnswer, shown
 from onefold.sinks.http import judged
-from onefold.sinks.web import NoAnswer, Web, shown
 
 Request = Mapping[str, Any]
+
+ANSWER = 64 * 1024
+"""Bytes of an answer of the order service that are read."""
 
 _NOTHING = re.compile(r"0+(\.0*)?", re.ASCII)
 
@@ -59,10 +61,10 @@ class Paper:
         self._file = file.absolute()
 
     async def place(self, order: Request) -> Placed:
-        return await in_thread(self._placed, order)
+        return await current().blocking(self._placed, order)
 
     async def find(self, client_id: str) -> Placed | None:
-        return await in_thread(self._found, client_id)
+        return await current().blocking(self._found, client_id)
 
     async def aclose(self) -> None:
         """Nothing is kept open."""
@@ -71,7 +73,7 @@ class Paper:
         with closing(self._open()) as file, file:
             file.execute(
                 "INSERT OR IGNORE INTO orders VALUES (?, ?, ?)",
-                (order["client_id"], time.time(), json.dumps(dict(order))),
+                (order["client_id"], current().time(), json.dumps(dict(order))),
             )
         found = self._found(order["client_id"])
         assert found is not None, "it was written just now"
@@ -97,14 +99,15 @@ class Remote:
     def __init__(self, url: str, window: Seconds | None, timeout: Seconds = 10.0) -> None:
         self.window = window
         self._url = f"{url.rstrip('/')}/orders"
-        self._web = Web(timeout, 64 * 1024)
+        self._timeout = timeout
 
     async def place(self, order: Request) -> Placed:
         """Send an order; without an answer it is looked for, and never made anew."""
         body = json.dumps(dict(order)).encode()
         try:
-            answer = await self._web.send("POST", self._url, {"Content-Type": "application/json"}, body)
-            told = judged(answer, shown(self._url), "keyed", time.time())
+            headers = {"Content-Type": "application/json"}
+            answer = await current().http(Ask("POST", self._url, headers, body, self._timeout, ANSWER))
+            told = judged(answer, shown(self._url), "keyed", current().time())
             if isinstance(told, Exception):
                 raise told
             return placed(told.get("body"), order)
@@ -115,7 +118,8 @@ class Remote:
             return found
 
     async def find(self, client_id: str) -> Placed | None:
-        answer = await self._web.send("GET", f"{self._url}/{quote(client_id)}", {}, b"")
+        url = f"{self._url}/{quote(client_id)}"
+        answer = await current().http(Ask("GET", url, {}, b"", self._timeout, ANSWER))
         if answer.status == 404:
             return None
         if answer.status != 200 or not answer.whole:
@@ -127,7 +131,7 @@ class Remote:
         return placed(told, {"client_id": client_id})
 
     async def aclose(self) -> None:
-        await self._web.aclose()
+        """Its connections belong to the runtime."""
 
 
 def placed(told: Any, order: Request | None = None) -> Placed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from onefold.core.endpoints import Demands
 from onefold.core.errors import Misconfigured
 from onefold.core.ports import Source
 from onefold.core.terms import Terms, forever_or_seconds, seconds
+from onefold.runtime import current
 from onefold.sources.poll import Offset, Poll
 from onefold.worker.endpoints import Pool
 from onefold.worker.file import File, located
@@ -163,7 +163,7 @@ def _following(settings: Settings, leaders: Leaders, max_age: float) -> Followin
     return Following(
         leaders,
         lambda leader, since: _activity(settings, leader, since, lag),
-        lambda: time.time() - max_age,
+        lambda: current().time() - max_age,
         lag,
     )
 

@@ -7,9 +7,7 @@ answers null, is told apart only by asking for its head.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -17,8 +15,10 @@ from onefold.apps.copytrade import answers
 from onefold.apps.copytrade.answers import Block
 from onefold.core.endpoints import Facts, Picks
 from onefold.core.errors import OnefoldError, Refused
+from onefold.core.redaction import host_of
 from onefold.core.wire import Unreadable
-from onefold.sinks.web import NoAnswer, Web, shown
+from onefold.runtime import current
+from onefold.runtime.http import Ask, NoAnswer
 from onefold.sources.websocket.live import Live, Watch
 
 LARGEST = 32 << 20
@@ -46,27 +46,23 @@ class Posts(Protocol):
     async def post(self, url: str, body: bytes) -> bytes:
         """Raise a NodeError if there is no answer; it names the host and no more of the address."""
 
-    async def aclose(self) -> None:
-        """Let go of connections."""
-
 
 class Http:
     """Posts over HTTP."""
 
     def __init__(self, timeout: float = 10.0) -> None:
-        self._web = Web(timeout, LARGEST)
+        self._timeout = timeout
 
     async def post(self, url: str, body: bytes) -> bytes:
+        headers = {"Content-Type": "application/json"}
+        ask = Ask("POST", url, headers, body, self._timeout, LARGEST, is_question=True)
         try:
-            answer = await self._web.send("POST", url, {"Content-Type": "application/json"}, body)
-        except (Refused, NoAnswer) as error:
+            answer = await current().http(ask)
+        except (Refused, NoAnswer, Unreadable) as error:
             raise NodeError(str(error)) from None
         if answer.status != 200 or not answer.whole:
-            raise NodeError(f"{shown(url)} answered {answer.status}")
+            raise NodeError(f"{host_of(url)} answered {answer.status}")
         return answer.body
-
-    async def aclose(self) -> None:
-        await self._web.aclose()
 
 
 class Rpc:
@@ -97,11 +93,11 @@ class Rpc:
             served = answers.quantity(await asked(self._posts, url, "eth_chainId"), "chain id")
         except (NodeError, ValueError) as error:
             await self.nodes.tell(url, str(error))
-            raise NodeError(f"{shown(url)} does not say which chain it serves: {error}") from None
+            raise NodeError(f"{host_of(url)} does not say which chain it serves: {error}") from None
         if served != self._chain:
             reason = f"it serves chain {served}, and {self._chain} is wanted"
             await self.nodes.tell(url, reason)
-            raise NodeError(f"{shown(url)} is not used: {reason}")
+            raise NodeError(f"{host_of(url)} is not used: {reason}")
         self._url = url
         return url
 
@@ -138,7 +134,7 @@ class Rpc:
         the node is on one. A receipt that cannot be read, or that does not fit, is asked of another node,
         once: then the receipt itself is strange, or there is no other node.
         """
-        began, pause, moved, doubts = time.monotonic(), PAUSES[0], False, 0
+        began, pause, moved, doubts = current().monotonic(), PAUSES[0], False, 0
         while True:
             found = await self.ask("eth_getTransactionReceipt", transaction)
             if found is not None:
@@ -155,13 +151,13 @@ class Rpc:
                     raise Unbelievable(reason)
                 continue
             await self._expect(block, transaction)
-            waited = time.monotonic() - began
+            waited = current().monotonic() - began
             if waited >= patience:
                 raise NodeError(f"no node shows the receipt of {transaction} after {waited:.1f} s")
             if not moved and waited >= patience / 2:
                 moved = True
                 await self.give_up(f"it does not show the receipt of {transaction}, which was announced")
-            await asyncio.sleep(pause)
+            await current().sleep(pause)
             pause = min(2 * pause, PAUSES[1])
 
     async def _expect(self, block: Block, transaction: str) -> None:
@@ -174,12 +170,21 @@ class Rpc:
             await self.give_up(gone)
             raise NodeError(gone)
 
-    async def final(self, transaction: str, head: int) -> dict[str, Any] | None:
-        """Ask a node that has come as far as `head` for a receipt, whose absence can be believed."""
+    async def final(self, transaction: str, stood: Block, head: int) -> dict[str, Any] | None:
+        """Ask a node that has come as far as `head` for a receipt, whose absence can be believed.
+
+        While the block stands in which the transaction was included, a node without its receipt is wrong.
+        """
         if await self.head(head) < head:
             raise NodeError(f"the node is behind block {head}: what it does not show may exist")
         found = await self.ask("eth_getTransactionReceipt", transaction)
         if found is None:
+            shown = await self.ask("eth_getBlockByNumber", hex(stood.number), False)
+            stands, _ = await self._read(lambda value: answers.block(value, stood.number), shown)
+            if stands.hash == stood.hash:
+                wrong = f"it shows block {stood.number}, and no receipt of {transaction}, which is in it"
+                await self.give_up(wrong)
+                raise NodeError(wrong)
             return None
         receipt: dict[str, Any] = await self._read(lambda value: answers.receipt(value, transaction), found)
         return receipt
@@ -199,9 +204,6 @@ class Rpc:
         logs: answers.Logs = await self._read(lambda value: answers.logs(value, wanted, since, until), found)
         return logs
 
-    async def aclose(self) -> None:
-        await self._posts.aclose()
-
 
 async def asked(posts: Posts, url: str, method: str, *params: Any) -> Any:
     """Ask one node one question; errors name its host and no more, because addresses hold keys."""
@@ -209,7 +211,7 @@ async def asked(posts: Posts, url: str, method: str, *params: Any) -> Any:
     try:
         found = answers.result(await posts.post(url, body), method, 1)
     except Unreadable as error:
-        raise NodeError(f"{shown(url)}: {error}") from None
+        raise NodeError(f"{host_of(url)}: {error}") from None
     except NodeError as error:
         raise NodeError(f"{error} to {method}") from None
     if isinstance(found, answers.Told):
@@ -227,11 +229,8 @@ def question(number: int, method: str, *params: Any) -> dict[str, Any]:
 async def probe_http(url: str) -> Facts:
     """Find out which chain a node serves, and how far it has come."""
     http = Http(5.0)
-    try:
-        chain = await asked(http, url, "eth_chainId")
-        latest = await asked(http, url, "eth_getBlockByNumber", "latest", False)
-    finally:
-        await http.aclose()
+    chain = await asked(http, url, "eth_chainId")
+    latest = await asked(http, url, "eth_getBlockByNumber", "latest", False)
     return facts(chain, latest)
 
 
@@ -267,6 +266,6 @@ def facts(chain: Any, latest: Any) -> Facts:
     """Read what a node said of itself."""
     try:
         head, at = answers.block(latest)
-        return Facts(answers.quantity(chain, "chain id"), head.number, max(time.time() - at, 0.0))
+        return Facts(answers.quantity(chain, "chain id"), head.number, max(current().time() - at, 0.0))
     except ValueError as error:
         raise NodeError(f"what a node says of itself cannot be read: {error}") from None

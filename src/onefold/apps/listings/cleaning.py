@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 from onefold.apps.listings.writing import Tables
 from onefold.core.cursor import Cursor
 from onefold.core.record import Page, Record, Standing
 from onefold.core.terms import Seconds
+from onefold.runtime import now
 
 HOUR = 3600
 ROWS = 1000
@@ -18,7 +18,7 @@ ROWS = 1000
 class Hours:
     """Shows every hour once."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = now) -> None:
         self._clock = clock
 
     def pages(self, cursor: Cursor) -> Iterator[Page]:
@@ -36,7 +36,7 @@ class Hours:
 class Cleaning:
     """Takes away what is older than an age."""
 
-    def __init__(self, tables: Tables, age: Seconds, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, tables: Tables, age: Seconds, clock: Callable[[], float] = now) -> None:
         self._tables = tables
         self._age = age
         self._clock = clock

@@ -8,7 +8,6 @@ programs; that nothing is sent twice is the ledger's to know.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from onefold.apps.listings.writing import Tables
 from onefold.core.cursor import Cursor, start
 from onefold.core.record import Broken, Page, Record, Standing
 from onefold.core.terms import Seconds
+from onefold.runtime import now
 from onefold.sources.table import plain
 from onefold.tables.times import at
 
@@ -33,7 +33,7 @@ Place = tuple[Any, Any]
 class Matches:
     """Shows matches, each named by its chat and its listing."""
 
-    def __init__(self, tables: Tables, window: Seconds, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, tables: Tables, window: Seconds, clock: Callable[[], float] = now) -> None:
         self._tables = tables
         self._window = window
         self._clock = clock

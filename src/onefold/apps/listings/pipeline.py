@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from onefold.core.errors import Misconfigured
 from onefold.core.record import Record
 from onefold.core.rows import Shape, rows_of
 from onefold.core.terms import Terms, seconds
+from onefold.runtime import current
 from onefold.sinks.chat import Chat
 from onefold.sinks.function import Function
 from onefold.sinks.pace import Rates
@@ -126,7 +126,7 @@ class Rows:
 
     def __call__(self, body: Any) -> list[Any]:
         check_answer(body, self._site)
-        rows = stamped(rows_of(body, self._how.rows), self._how, time.time())
+        rows = stamped(rows_of(body, self._how.rows), self._how, current().time())
         for field, path in empty_fields(rows, self._site).items():
             if field not in self._told:
                 self._told.add(field)

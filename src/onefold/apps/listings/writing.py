@@ -7,7 +7,6 @@ database, and safe to repeat where it does not. It decides nothing about when or
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +18,7 @@ from onefold.core.ports import Claim
 from onefold.core.record import Record
 from onefold.core.rows import OLDEST, pick
 from onefold.core.wire import Unreadable, flaw, parse
+from onefold.runtime import current, now
 from onefold.tables import Database
 from onefold.tables.times import OURS, at, is_time
 
@@ -74,7 +74,7 @@ class Raw:
     def _source(self, connection: Any, name: str) -> int:
         asked = "SELECT id FROM sources WHERE name = ?"
         if not (found := self.tables.run(connection, asked, name)):
-            now = self.tables.moment(connection, "sources", "created_at", time.time())
+            now = self.tables.moment(connection, "sources", "created_at", current().time())
             self.tables.run(connection, "INSERT INTO sources (name, created_at) VALUES (?, ?)", name, now)
             found = self.tables.run(connection, asked, name)
         return int(found[0]["id"])
@@ -107,9 +107,7 @@ KEPT = (
 class Applied:
     """Makes a listing of a raw row, and marks the row, in one transaction."""
 
-    def __init__(
-        self, tables: Tables, sites: Mapping[str, Site], clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, tables: Tables, sites: Mapping[str, Site], clock: Callable[[], float] = now) -> None:
         self.tables = tables
         self._sites = sites
         self._clock = clock

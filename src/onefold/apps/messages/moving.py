@@ -16,7 +16,6 @@ import json
 import logging
 import reprlib
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,6 +29,7 @@ from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.key import Key
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
 from onefold.core.wire import Unreadable, flaw, parse_next
+from onefold.runtime import current
 from onefold.worker.moving import Memory, dynamodb_items, moment, move
 
 log = logging.getLogger("onefold.messages")
@@ -194,7 +194,7 @@ def move_in(
     the wrong one, and nothing is written.
     """
     terms = Terms(effect, seconds(processing, "processing"), forever_or_seconds(keep, "keep"))
-    found, refused = remembered(items, terms, time.time() if now is None else now)
+    found, refused = remembered(items, terms, current().time() if now is None else now)
     if refused and not found:
         raise refused[0]
     _tell(refused)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from onefold.core.errors import Misconfigured, Rejected
+from onefold.core.key import Key
 from onefold.core.ports import Sink, Source
 from onefold.core.record import Record
 from onefold.core.rows import pick
@@ -107,6 +108,8 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
         sink=_sink(settings),
         terms=Terms(lease=settings.lease, keep=settings.keep),
         timeout=seconds(settings.timeout, "timeout") + SLACK,
+        # Processors share a ledger and send in different ways: none may send what waits for another one.
+        owns=lambda key, record: key == Key("messages", settings.processor, record.id),
     )
 
 

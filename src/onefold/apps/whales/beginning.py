@@ -7,15 +7,14 @@ worker, begins at the same place; so fills between two starts are told. It reads
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from datetime import datetime
-from secrets import token_hex
 
 from onefold.core.cursor import Cursor
 from onefold.core.documents import load, named, save
 from onefold.core.errors import Misconfigured
 from onefold.core.terms import epoch, seconds
+from onefold.runtime import current, now
 from onefold.worker.settings import Live
 
 
@@ -44,7 +43,7 @@ def beginning(said: str, now: float) -> float | None:
 class FirstStart:
     """Returns where the first start began; the first worker decides it."""
 
-    def __init__(self, said: str, live: Live, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, said: str, live: Live, clock: Callable[[], float] = now) -> None:
         self._said = said
         self._live = live
         self._clock = clock
@@ -59,7 +58,7 @@ class FirstStart:
         document = await self._live.ask(
             save(
                 self._key,
-                token_hex(16),
+                current().token(),
                 lambda stands: None if stands and stands["said"] == self._said else text,
             )
         )

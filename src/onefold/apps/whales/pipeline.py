@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -16,6 +15,7 @@ from onefold.core.key import Key
 from onefold.core.operate import look
 from onefold.core.record import Record
 from onefold.core.terms import Seconds, Terms, forever_or_seconds, seconds
+from onefold.runtime import now
 from onefold.sinks.chat import Chat
 from onefold.sinks.pace import Rates
 from onefold.sources.poll import Offset, Poll
@@ -86,7 +86,7 @@ def pipelines(settings: Settings, live: Live) -> Pipeline:
 class Named:
     """Names a fill; one that is older than `max_age` is passed over, and counted as filtered."""
 
-    def __init__(self, max_age: Seconds | None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, max_age: Seconds | None, clock: Callable[[], float] = now) -> None:
         self._max_age = max_age
         self._clock = clock
 

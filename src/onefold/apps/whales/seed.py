@@ -7,11 +7,9 @@ says whether it was the first, memory lasts as long as the feed can show a fill,
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from onefold.apps._polymarket import counted, fill_parts, former_parts
@@ -23,6 +21,7 @@ from onefold.core.ports import Store
 from onefold.core.terms import Duration, Seconds, Terms, seconds
 from onefold.drive import Ports, run
 from onefold.ledger import Claim, Ledger
+from onefold.runtime import current
 from onefold.worker.moving import Memory, moment, store_at
 from onefold.worker.moving import move as move_memories
 from onefold.worker.operating import Move, cursor, move
@@ -75,7 +74,7 @@ class Trades:
         """Say whether a trade was processed: done, and not only begun. What was forgotten is not."""
         keys = (self._key(trade), _moved_key(str(trade["transactionHash"])))
         entries = (self._ledger.look(key) for key in keys)
-        return any(one and one.state == "done" and not expired(one, time.time()) for one in entries)
+        return any(one and one.state == "done" and not expired(one, current().time()) for one in entries)
 
     def _key(self, trade: Row) -> Key:
         """Name a trade; one that an earlier version knows keeps the name under which it does."""
@@ -99,7 +98,7 @@ class Trades:
             text = {"pipeline": SCOPE, "source": GLOBAL, "generation": 0, "status": "saved", **(stands or {})}
             return {**text, "at": at, "transaction": marker.transaction}
 
-        document = run(save(_CURSOR, token_hex(16), change), Ports(self._store))
+        document = run(save(_CURSOR, current().token(), change), Ports(self._store))
         assert document is not None, "a cursor that was not moved stands"
         return _marker(document.value)
 
@@ -147,7 +146,7 @@ def move_in(
     `rows` is what the feed shows now, and `chats` who was told by the seed: of what it had marked, or passed
     with its cursor, the app will tell those chats nothing more. The app's cursor is set if none stands.
     """
-    at = time.time() if now is None else now
+    at = current().time() if now is None else now
     marks = {_transaction(one): _marked_at(one) for one in processed}
     reached = [_reached(one) for one in cursors]
     kept = seconds(keep, "keep")
@@ -207,6 +206,6 @@ def _set_cursor(at: int, store: str | None) -> int:
         if stands is not None:
             return 0
         wanted = Move("whales", "trades", at, "move_in", 0)
-        return int(run(move(wanted, token_hex(16)), Ports(opened)) is not None)
+        return int(run(move(wanted, current().token()), Ports(opened)) is not None)
     finally:
         opened.close()

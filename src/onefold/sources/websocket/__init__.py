@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
@@ -26,7 +25,9 @@ from onefold.core.record import Broken, Fate, Page, Record
 from onefold.core.rows import unsound
 from onefold.core.terms import Duration, Seconds, forever_or_seconds, seconds
 from onefold.core.wire import quoted
-from onefold.sources.websocket.live import Disconnected, Live, Message, Watch, check_installed
+from onefold.runtime import current
+from onefold.runtime.websocket import check_installed
+from onefold.sources.websocket.live import Disconnected, Live, Message, Watch
 
 __all__ = ["Disconnected", "Websocket"]
 
@@ -135,7 +136,7 @@ class Websocket:
     async def read(self, cursor: Cursor) -> AsyncGenerator[Page, None]:
         """Live through one connection."""
         url = self._url if isinstance(self._url, str) else await self._url.pick()
-        began = time.monotonic()
+        began = current().monotonic()
         trouble: str | None = None
         live: Live | None = None
         try:
@@ -150,7 +151,7 @@ class Websocket:
             with anyio.CancelScope(shield=True):
                 if live is not None:
                     await live.close()
-            await self._report(url, trouble, time.monotonic() - began)
+            await self._report(url, trouble, current().monotonic() - began)
 
     async def _connected(self, url: str) -> Live:
         live = await Live.connect(url, self._headers, self._watch, self._confirms)
@@ -186,13 +187,13 @@ class Websocket:
                 yield page
         yield Page([])
         again = None if self._again is None else live.since + self._again
-        sweep = None if self._sweep is None else time.monotonic() + self._sweep
+        sweep = None if self._sweep is None else current().monotonic() + self._sweep
         while True:
             due = _earlier(again, sweep) if self._backfill else None
             messages = await live.take(PAGE, due)
             if messages:
                 yield self._page(messages)
-            if due is None or time.monotonic() < due:
+            if due is None or current().monotonic() < due:
                 continue
             # History may be behind the stream, and what happened just before the subscription shows up late.
             # And a stream may lose a message.
@@ -204,7 +205,7 @@ class Websocket:
                     yield page
             yield Page([])
             again = None if due == again else again
-            sweep = None if self._sweep is None else time.monotonic() + self._sweep
+            sweep = None if self._sweep is None else current().monotonic() + self._sweep
 
     async def _missed(self, since: Cursor) -> AsyncGenerator[Page, None]:
         """Fetch what was missed; a back-fill that ends before the present is asked for the rest."""

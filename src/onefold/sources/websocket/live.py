@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-from onefold.core.endpoints import is_private
-from onefold.core.errors import Misconfigured, OnefoldError
+from onefold.core.errors import OnefoldError
 from onefold.core.redaction import safe_url, scrubbed
 from onefold.core.terms import Seconds
+from onefold.runtime import current
+from onefold.runtime.websocket import Opening
 
 if TYPE_CHECKING:
-    from websockets.asyncio.client import ClientConnection
+    from onefold.runtime.websocket import Connection
 
 Message = str | bytes
 Confirms = Callable[[Message], bool]
@@ -57,10 +56,8 @@ class Watch:
 class Live:
     """An open connection. Everything that comes is buffered at once, so that pongs always get through."""
 
-    def __init__(
-        self, socket: ClientConnection, url: str, watch: Watch, confirms: Confirms | None = None
-    ) -> None:
-        self.since = self._heard = time.monotonic()
+    def __init__(self, socket: Connection, url: str, watch: Watch, confirms: Confirms | None = None) -> None:
+        self.since = self._heard = current().monotonic()
         self._socket = socket
         self._url = url
         self._watch = watch
@@ -81,19 +78,9 @@ class Live:
         cls, url: str, headers: Mapping[str, str], watch: Watch, confirms: Confirms | None = None
     ) -> Live:
         """Open a connection; whatever prevents it is told without the secrets of the address."""
-        connect = _connector()
-        host = urlsplit(url).hostname or ""
+        opening = Opening(url, headers, watch.opening, CLOSING, watch.largest)
         try:
-            socket = await connect(
-                url,
-                additional_headers=headers,
-                open_timeout=watch.opening,
-                close_timeout=CLOSING,
-                ping_interval=None,
-                max_size=watch.largest,
-                # A proxy of the environment is for the outside.
-                proxy=None if is_private(host) else True,
-            )
+            socket = await current().websocket(opening)
         except Exception as error:
             reason = scrubbed(f"{type(error).__name__}: {error}", url)
             raise Disconnected(f"{safe_url(url)} cannot be connected: {reason}") from None
@@ -122,7 +109,7 @@ class Live:
         """Wait for messages; none if the time has come first. What was buffered comes before the end."""
         while not self._buffer and self._error is None:
             self._came.clear()
-            left = None if until is None else until - time.monotonic()
+            left = None if until is None else until - current().monotonic()
             if left is not None and left <= 0:
                 return []
             with suppress(TimeoutError):
@@ -138,13 +125,16 @@ class Live:
 
     async def close(self) -> None:
         """Let go: say goodbye if somebody listens, and wait for nobody."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(Exception):
-            async with asyncio.timeout(2 * CLOSING):
-                await self._socket.close()
-        self._socket.transport.abort()
+        try:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            with suppress(Exception):
+                async with asyncio.timeout(2 * CLOSING):
+                    await self._socket.close()
+        finally:
+            # Whoever is cancelled while it says goodbye leaves no connection behind, either.
+            self._socket.transport.abort()
 
     # ----- what runs beside
 
@@ -170,7 +160,7 @@ class Live:
                 raise self._because(f"nothing came for {self._watch.silence:g} s") from None
             if self._is_full(message):
                 await self._make_room(message)
-            self._heard = time.monotonic()
+            self._heard = current().monotonic()
             self._buffer.append(message)
             self._bytes += len(message)
             self._note_confirmed(message)
@@ -198,8 +188,8 @@ class Live:
     async def _ping(self) -> None:
         """Notice a far side that does not answer, within two intervals."""
         while True:
-            await asyncio.sleep(self._watch.ping)
-            pong, sent = await self._socket.ping(), time.monotonic()
+            await current().sleep(self._watch.ping)
+            pong, sent = await self._socket.ping(), current().monotonic()
             try:
                 async with asyncio.timeout(self._watch.ping):
                     await pong
@@ -210,7 +200,7 @@ class Live:
 
     async def _speak(self, every: Seconds, message: Message) -> None:
         while True:
-            await asyncio.sleep(every)
+            await current().sleep(every)
             await self._socket.send(message)
 
     # ----- how it ended
@@ -230,25 +220,3 @@ class Live:
         if sent is not None:
             return self._because(f"given up with code {sent.code} ({sent.reason})")
         return self._because(scrubbed(f"the line was cut: {error}", self._url))
-
-
-def check_installed() -> None:
-    """Refuse a websocket whose package is missing; a worker would take it for a connection to try again."""
-    _connector()
-
-
-def _connector() -> Any:
-    try:
-        from websockets.asyncio.client import connect
-    except ImportError:
-        raise Misconfigured(
-            'a websocket needs the package websockets: pip install "onefold[worker]"'
-        ) from None
-
-    class Connect(connect):
-        """Follows no redirect: an address that was checked must not lead to one that was not."""
-
-        def process_redirect(self, exc: Exception) -> Exception | str:
-            return exc
-
-    return Connect

@@ -6,10 +6,10 @@ This module opens a store by URL; the work is in `plan`, `rows`, `client` and `s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from onefold.drive import Threaded
+from onefold.runtime import now
 from onefold.stores.cassandra.address import address
 from onefold.stores.cassandra.client import Client
 from onefold.stores.cassandra.plan import CassandraPlan
@@ -19,13 +19,13 @@ from onefold.stores.shells import Blocking, Sheltered
 __all__ = ["aconnect", "connect", "ddl"]
 
 
-def connect(url: str, create: bool = True, clock: Callable[[], float] = time.time) -> Blocking:
+def connect(url: str, create: bool = True, clock: Callable[[], float] = now) -> Blocking:
     """Open `cassandra://host1,host2/keyspace`; connects at first use. `clock` is this worker's."""
     found = address(url)
     return Sheltered(CassandraPlan(found.max_skew), Client(found, create, clock))
 
 
-def aconnect(url: str, create: bool = True, clock: Callable[[], float] = time.time) -> Threaded:
+def aconnect(url: str, create: bool = True, clock: Callable[[], float] = now) -> Threaded:
     """Open the same store for awaiting; a call waits for the driver's futures in a thread, to their end."""
     return Threaded(connect(url, create, clock))
 

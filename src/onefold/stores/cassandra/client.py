@@ -8,7 +8,6 @@ it lost. An outcome is a value, so that one failure in a batch does not hide wha
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -27,6 +26,7 @@ from cassandra.query import BatchStatement, BatchType, dict_factory
 
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.drive import run
+from onefold.runtime import now
 from onefold.stores.cassandra.address import Address
 from onefold.stores.cassandra.batches import messages
 from onefold.stores.cassandra.errors import Silent, sorted_out, unreached
@@ -154,7 +154,7 @@ class Flight:
 class Client(OfProcess[Link]):
     """A link that is there when it is needed, to tables that were checked; shared by a process's threads."""
 
-    def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = now) -> None:
         self.address = address
         self.now = clock
         self._create = create

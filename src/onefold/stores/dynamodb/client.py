@@ -8,7 +8,6 @@ value, so that one failure in a batch does not hide what became of the others.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -23,6 +22,7 @@ from botocore.exceptions import BotoCoreError
 from onefold.core.errors import Misconfigured, OnefoldError, Unanswered, Unreachable
 from onefold.drive import run
 from onefold.drive.guard import Guard
+from onefold.runtime import current, now
 from onefold.stores.dynamodb.address import Address
 from onefold.stores.dynamodb.errors import sorted_out
 from onefold.stores.dynamodb.requests import Outcome, Request
@@ -77,7 +77,7 @@ class Link:
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""
-        time.sleep(seconds)
+        current().wait(seconds)
 
     @property
     def endpoint(self) -> str:
@@ -106,7 +106,7 @@ class Link:
 class Client(OfProcess[Link]):
     """A link that is there when it is needed, to a table that was checked; shared by a process's threads."""
 
-    def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, address: Address, create: bool = True, clock: Callable[[], float] = now) -> None:
         self.address = address
         self.now = clock
         self._create = create
@@ -123,7 +123,7 @@ class Client(OfProcess[Link]):
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""
-        time.sleep(seconds)
+        current().wait(seconds)
 
     def endpoint(self) -> str:
         """Return the URL that requests go to."""

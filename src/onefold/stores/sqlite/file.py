@@ -7,7 +7,6 @@ file. It must not open a file that another copy of SQLite in this process has op
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +20,9 @@ from onefold.core.flow import Found
 from onefold.core.key import Key
 from onefold.core.ports import Clock
 from onefold.drive.guard import Guard
-from onefold.drive.process import PROCESS
 from onefold.drive.waiting import WallClock
+from onefold.runtime import current, now
+from onefold.runtime.process import PROCESS
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.plan import Row
@@ -92,7 +92,7 @@ class SqliteStore:
         *,
         create: bool = True,
         synchronous: str = "full",
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
         lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         if synchronous not in ("full", "normal"):
@@ -217,7 +217,7 @@ class SqliteStore:
 
         Who is killed while making it then leaves no empty file, which looks like a ledger that was lost.
         """
-        draft = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
+        draft = self.path.with_name(f".{self.path.name}.{current().token()[:16]}")
         try:
             _make_private(draft)
             self._connect(draft).connection.close()
@@ -342,14 +342,14 @@ def _size(path: Path) -> int:
 
 def _wait_for_creator(path: Path, patience: float) -> None:
     """Another process may be creating the file this very moment; an empty file that stays so is no ledger."""
-    deadline = time.monotonic() + patience
+    deadline = current().monotonic() + patience
     while path.stat().st_size == 0:
-        if time.monotonic() > deadline:
+        if current().monotonic() > deadline:
             raise Misconfigured(
                 f"{path} is empty (0 bytes), which a ledger never is: "
                 "restore it from a backup, or delete it to start anew"
             )
-        time.sleep(0.01)
+        current().wait(0.01)
 
 
 def _ours(error: apsw.Error, name: str, lock_timeout: float) -> OnefoldError:

@@ -7,7 +7,6 @@ none, and never commits: the caller does. It opens no file, so it cannot meet a 
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from onefold.core.entry import Change, Reply, Seen, State
 from onefold.core.errors import Locked, Misconfigured, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
+from onefold.runtime import now
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
 from onefold.stores.sqlite.file import Apsw
@@ -36,7 +36,7 @@ class Connection(plan.Client, Protocol):
 class JoinedStore:
     """Entries on a caller's connection; every write waits for the caller's commit."""
 
-    def __init__(self, connection: Connection, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, connection: Connection, clock: Callable[[], float] = now) -> None:
         self._connection = connection
         self._clock = clock
 

@@ -28,20 +28,11 @@ SILENCE = 2.0
 """Seconds after which a claim that is as it was belongs to a dead worker: a living one renews it sooner."""
 DRAIN = 25.0
 """Seconds without progress, after the last kill and in truthful worlds, after which what is left is lost."""
-DRAIN_WITH_A_BUG = 5.0
-"""The same where a bug was planted: what it loses does not come."""
 DRAIN_AT_MOST = 120.0
 """Seconds after which it is lost even if there is progress: a slow machine is no loss, an endless one is."""
 
-WITH_A_BUG = """
-import sys
-from onefold.testing.sim.planted import named
-from onefold.testing.sim.planting import plant
-plant(named(sys.argv.pop(1)))
-from onefold.cli import main
-sys.exit(main())
-"""
-"""A worker with a bug in it, to see that the account can fail."""
+ONEFOLD = ("-m", "onefold")
+"""The arguments of Python that run the command `onefold`."""
 
 LOOKS = 0.5
 """Seconds between two looks of whoever watches."""
@@ -111,8 +102,10 @@ class Demo:
         seed: int,
         say: Say,
         watch: Watch = lambda look: None,
-        plant: str | None = None,
+        worker: Sequence[str] = ONEFOLD,
+        drain: float = DRAIN,
     ) -> None:
+        # A test passes workers with a bug, and less patience: what such workers lose does not come.
         self.parts = [ours for ours, _ in parts]
         self.naive_parts = [theirs for _, theirs in parts]
         self.folder = folder
@@ -122,7 +115,8 @@ class Demo:
         self._say = say
         self._watch = watch
         self._looked = 0.0
-        self._plant = plant
+        self._worker = tuple(worker)
+        self._drain_for = drain
         self._random = random.Random(seed)
         self._workers: list[subprocess.Popen[bytes]] = []
         self._naive: subprocess.Popen[bytes] | None = None
@@ -133,6 +127,7 @@ class Demo:
         """Live through all of it."""
         began = time.monotonic()
         with ExitStack() as stack:
+            stack.callback(self._log.close)
             stack.callback(self._stop_all)
             self._set_up(stack)
             ready = time.monotonic()
@@ -179,8 +174,7 @@ class Demo:
         self._naive = self._start_naive()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        begin = ["-m", "onefold"] if self._plant is None else ["-c", WITH_A_BUG, self._plant]
-        command = [sys.executable, *begin, "run"]
+        command = [sys.executable, *self._worker, "run"]
         return subprocess.Popen(
             command, cwd=self.folder, env=self._environment(), stdout=self._log, stderr=self._log
         )
@@ -194,7 +188,7 @@ class Demo:
 
     def _command(self, *arguments: str) -> str:
         """Do what an operator would do, by the same command."""
-        command = [sys.executable, "-m", "onefold", *arguments]
+        command = [sys.executable, *ONEFOLD, *arguments]
         done = subprocess.run(
             command, cwd=self.folder, env=self._environment(), capture_output=True, text=True
         )
@@ -268,9 +262,8 @@ class Demo:
     def _drain(self) -> None:
         """Let the workers finish what is left, for as long as it becomes less."""
         began = moved = time.monotonic()
-        patience = DRAIN if self._plant is None else DRAIN_WITH_A_BUG
         left = self._left()
-        while left and time.monotonic() < min(moved + patience, began + DRAIN_AT_MOST):
+        while left and time.monotonic() < min(moved + self._drain_for, began + DRAIN_AT_MOST):
             self._look(1.0)
             time.sleep(0.5)
             before, left = left, self._left()

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from onefold.drive.process import PROCESS, Process
+from onefold.runtime.process import PROCESS, Process
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

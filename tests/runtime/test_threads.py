@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from onefold.core.errors import Later
-from onefold.drive import threads
-from onefold.drive.process import PROCESS
-from onefold.drive.threads import Calls, Drawn, in_thread, left_running
+from onefold.runtime import threads
+from onefold.runtime.process import PROCESS
+from onefold.runtime.threads import Calls, Drawn, in_thread, left_running
 from tests.waiting import until, wait_for
 
 

@@ -22,7 +22,7 @@ from typing import Any, Generic, Self, TypeVar
 import anyio
 
 from onefold.core.errors import Later
-from onefold.drive.process import PROCESS
+from onefold.runtime.process import PROCESS
 
 T = TypeVar("T")
 
