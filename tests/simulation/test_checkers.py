@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from onefold.core.claims import Answer
 from onefold.core.entry import Change, Effect, Entry
 from onefold.core.errors import Unreachable
-from onefold.testing.sim import checkers, rules
-from onefold.testing.sim.checkers import PROMISES
-from onefold.testing.sim.faults import terms
-from onefold.testing.sim.process import Task
-from onefold.testing.sim.subject import KEYS, Attempt, Kind, Op, Subject, Write
-from onefold.testing.sim.world import World
+from proof.sim import checkers, rules
+from proof.sim.checkers import PROMISES
+from proof.sim.faults import terms
+from proof.sim.process import Task
+from proof.sim.subject import KEYS, Attempt, Kind, Op, Subject, Write
+from proof.sim.world import World
 
 HELD = Entry("held", token="ann", version=100, fence=100, lease=6.0, attempt=1)
 DONE = replace(HELD, state="done", version=101)

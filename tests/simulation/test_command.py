@@ -3,14 +3,16 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from onefold.testing.sim import campaign, trace
-from onefold.testing.sim.__main__ import main
-from onefold.testing.sim.history import live
-from onefold.testing.sim.planted import BUGS
+from proof.sim import campaign, trace
+from proof.sim.__main__ import main
+from proof.sim.history import live
+from proof.sim.planted import BUGS
 
+ROOT = Path(__file__).resolve().parents[2]
 SEED = 2
 BUG = "in-doubt-auto-retried"
 
@@ -68,7 +70,7 @@ def test_a_bug_that_nobody_knows_is_refused(capsys):
 
 def command(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "onefold.testing.sim", *args], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "proof.sim", *args], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 

@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from onefold.testing.sim.history import live
-from onefold.testing.sim.trace import digest, digests, told
+from proof.sim.history import live
+from proof.sim.trace import digest, digests, told
 
+ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 200
 SEED = 2
 
@@ -22,12 +24,10 @@ def test_no_promise_is_broken_in_a_hundred_histories(start):
 
 
 def elsewhere(hash_seed: str) -> list[str]:
-    script = (
-        "import json\nfrom onefold.testing.sim.trace import digests\n"
-        f"print(json.dumps(digests(range({SEEDS}))))"
-    )
+    script = f"import json\nfrom proof.sim.trace import digests\nprint(json.dumps(digests(range({SEEDS}))))"
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", script]
+    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     return list(json.loads(run.stdout))
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from onefold.core.claims import Answer
 from onefold.core.entry import Entry
-from onefold.testing.sim import register
-from onefold.testing.sim.faults import terms
-from onefold.testing.sim.subject import Kind, Op, Subject
+from proof.sim import register
+from proof.sim.faults import terms
+from proof.sim.subject import Kind, Op, Subject
 
 SUBJECT = Subject(0, "one-shot", terms(6.0, 0.0, 8), 0.0)
 

@@ -25,8 +25,8 @@ from onefold.core.terms import Terms
 from onefold.drive import Ports, run
 from onefold.stores.memory import MemoryStore
 from onefold.testing.clock import FakeClock
-from onefold.testing.sim import campaign
-from onefold.testing.sim.history import live
+from proof.sim import campaign
+from proof.sim.history import live
 
 SEEDS = {
     "renewal-taken-for-begun": 27,

@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from onefold.testing.sim import campaign, covering
-from onefold.testing.sim.__main__ import main
-from onefold.testing.sim.planted_workers import WORKERS
-from onefold.testing.sim.working import PROMISES, live
+from proof.sim import campaign, covering
+from proof.sim.__main__ import main
+from proof.sim.planted_workers import WORKERS
+from proof.sim.working import PROMISES, live
 
 HISTORIES = 12
 MANY = 600
