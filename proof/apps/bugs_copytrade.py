@@ -41,6 +41,10 @@ async def _of_the_beginning(original: Original, self: Any) -> Any:
     return self._since or await original(self)
 
 
+async def _of_seconds_ago(original: Original, self: Any) -> Any:
+    return await self.since()
+
+
 def _not_taken_over(original: Original, self: Any, text: Any) -> None:
     pass
 
@@ -55,11 +59,8 @@ def _never_gone(original: Original, self: Any, transaction: str, receipt: Any) -
     self.watched.pop(transaction, None)
 
 
-async def _believed(original: Original, self: Any, transaction: str, stood: Any, head: int) -> Any:
-    if await self.head(head) < head:
-        return await original(self, transaction, stood, head)
-    found = await self.ask("eth_getTransactionReceipt", transaction)
-    return found and await original(self, transaction, stood, head)
+async def _believed(original: Original, self: Any, transaction: str, known: Any, gone: int) -> None:
+    pass
 
 
 async def _without_trades(
@@ -137,6 +138,11 @@ BUGS: tuple[Bug, ...] = (
         "leaders", "Leaders.since", _of_the_beginning,
     ),
     _swapped(
+        "copytrade-skipped-by-an-old-list",
+        "A trade is skipped for good by a list of leaders that is a few seconds old.",
+        "leaders", "Leaders.fresh", _of_seconds_ago,
+    ),
+    _swapped(
         "copytrade-watched-in-memory-alone",
         "A worker that starts does not go on watching what an earlier worker watched.",
         "forks", "Forks.take", _not_taken_over,
@@ -153,8 +159,8 @@ BUGS: tuple[Bug, ...] = (
     ),
     _swapped(
         "copytrade-missing-receipt-believed",
-        "A node that shows no receipt is believed, though the block of the transaction still stands.",
-        "rpc", "Rpc.final", _believed,
+        "A node that shows no receipt is believed, though it shows logs of the transaction.",
+        "chain", "ChainTrades._search", _believed,
     ),
     _swapped(
         "copytrade-receipt-not-waited-for",

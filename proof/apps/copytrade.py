@@ -104,9 +104,6 @@ class Copytrade(Part):
         self.nodes = self._drawn_nodes()
         self.streams = self.nodes[: random.choice((1, 1, 1, 3))]
         random.shuffle(self.nodes)
-        self._hides_receipts = any(one.nulls for one in self.nodes)
-        self._hidden: set[str] = set()
-        """Transactions whose receipts no node shows until everything is calm."""
         self.has_dead_node = random.random() < 0.3
         self.miner = Miner(self.chain, random)
         self.every = random.choice((10, 20, 30))
@@ -219,14 +216,14 @@ class Copytrade(Part):
             # Soon after a trade: what is older is too deep for a fork.
             plan.append((at + self.random.uniform(0.1, 6), self._fork))
         gone = self._shown_and_gone
-        special = self.random.choice((None, self._lost_and_passed, gone, gone, self._shown_and_hidden))
+        special = self.random.choice(
+            (None, self._lost_and_passed, gone, gone, self._shown_and_hidden, self._removed_and_back)
+        )
         plan += special() if special else []
         for _ in range(self.random.choice((0, 1, 2))):
             plan.append((self._moment(), self._trouble))
         for _ in range(self.random.choice((0, 0, 1, 2))):
-            at = self._moment() / 2
-            others = self._chosen()
-            plan += [(at, partial(self._change, others)), (at, Setting("leaders", list(others)))]
+            plan += self._listed(self._moment() / 2, self._chosen())
         if self.random.random() < 0.3:
             self.ratios.append(0.25)
             plan.append((self._moment(), self._rules()))
@@ -290,6 +287,30 @@ class Copytrade(Part):
             (at + self.random.uniform(1, 6), partial(self._hide_receipt, deed.transaction)),
         ]
 
+    def _removed_and_back(self) -> Plan:
+        """Plan a leader who comes back and trades while workers may know of the removal alone."""
+        [deed] = self._draw(1)
+        leaders = self.changes[0].leaders
+        others = tuple(one for one in leaders if one != leaders[0]) or (self._nobody(leaders),)
+        at = self.random.uniform(5, self.span * 0.6)
+        back = at + self.random.uniform(1.5, 2.8)
+        return [
+            *self._listed(at, others),
+            *self._listed(back, leaders),
+            (
+                back + self.random.uniform(0.02, 0.5),
+                partial(self._act, deed._replace(fills=_of(leaders[0], deed.fills)), "both", losing=0.0),
+            ),
+        ]
+
+    def _nobody(self, leaders: Sequence[str]) -> str:
+        """Name somebody who is not among these leaders; a list of nobody is refused."""
+        return next(one for one in LEADERS if one not in leaders)
+
+    def _listed(self, at: float, leaders: tuple[str, ...]) -> Plan:
+        """Plan that an operator puts a list of leaders."""
+        return [(at, partial(self._change, leaders)), (at, Setting("leaders", list(leaders)))]
+
     def _of_a_leader(self, deed: Deed) -> Deed:
         return deed._replace(fills=_of(self.random.choice(self.changes[0].leaders), deed.fills))
 
@@ -343,7 +364,6 @@ class Copytrade(Part):
         self.orders.refuses = reason
 
     def _hide_receipt(self, transaction: str) -> None:
-        self._hidden.add(transaction)
         for node in self.nodes:
             node.forgets.add(transaction)
 
@@ -443,8 +463,7 @@ class Copytrade(Part):
         if one.leader not in self.changes[-1].leaders:
             return "never" if self._is_known(removed, acted) else "may"
         if acted >= self._put_that_was_heard(one.leader, added):
-            # A worker that knows only of an earlier removal may be the first to read the trade.
-            return "may" if removed and not self._is_known(added, acted) else "must"
+            return "must"
         if acted >= added:
             return "may"
         # The time of a trade is in whole seconds, and another one if a fork moved it. And the leaders of the
@@ -529,15 +548,13 @@ class Copytrade(Part):
         for transaction, drop in self.drops.items():
             block = self._block_of(transaction)
             in_time = block is not None and block.number - drop.at < self.depth
-            # Of a transaction whose block is another now, a node without its receipt is believed.
-            must_stay = in_time and not self._hides_receipts and transaction not in self._hidden
             for one in self.trades():
                 if one.transaction != transaction:
                     continue
                 is_known = one.name in self.watched.get(transaction, ())
                 if not drop.comes_back and is_known:
                     found[_retraction(one.name)] = 1
-                elif not must_stay:
+                elif not in_time:
                     found[_retraction(one.name)] = min(happened[_retraction(one.name)], 1)
         return found
 
@@ -572,7 +589,7 @@ class Copytrade(Part):
                 names = (reference(*(one[part] for part in PARTS)) for one in bodies)
                 self.watched.setdefault(transaction, set()).update(names)
         elif key == FOLLOWED:
-            self._followed.append(Change(self.clock(), tuple(json.loads(entry.body or "{}"))))
+            self._followed.append(Change(self.clock(), tuple(json.loads(entry.body or "{}")["since"])))
         elif key == CHAIN_CURSOR:
             yield from self._behind(json.loads(entry.body or "{}").get("at"), look)
         elif self.is_final(key, entry):

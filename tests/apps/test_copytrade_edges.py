@@ -96,7 +96,7 @@ def test_the_default_rule_copies_configured_leaders_and_nobody_else():
     with stage() as on:
         request = anyio.run(prepare, on)
 
-    assert request == {"skip": f"{STRANGER} is none of the leaders that are copied"}
+    assert request == {"skip": f"{STRANGER} is not one of the leaders that are copied"}
 
 
 def gamma(number: int, **change: Any) -> dict[str, Any]:

@@ -176,6 +176,36 @@ def test_a_node_without_the_receipt_of_a_block_that_stands_retracts_nothing(file
     assert one.tallies["copytrade"].total("retracted") == 0
 
 
+@pytest.mark.parametrize("span", [500, 3], ids=["whole", "stretches"])
+def test_what_a_fork_moved_is_not_retracted_by_a_node_that_shows_its_logs_and_no_receipt(file, span):
+    with stage() as on:
+        # Neither the stream nor a sweep shows where it stands now: only the look before a retraction does.
+        one = worker(settings(on, depth=DEPTH, sweep="1h", span=span), file, ("chain",))
+        node, mine = on.nodes[0], on.chain.mine
+        moved = deed(1).transaction
+
+        def move() -> None:
+            node.loses.add(moved)
+            node.forgets.add(moved)
+            on.chain.fork(2)
+            node.asked.clear()
+
+        script = Script(
+            (lambda: listening(on, one), lambda: on.leaders.act(deed(1))),
+            (on.is_through, mine),
+            (heard(on, one), move),
+            *[(heard(on, one), mine)] * (2 * DEPTH),
+            (lambda: heard(on, one)() and node.asked["eth_getLogs"] > 1, mine),
+            (heard(on, one), node.forgets.clear),
+            (lambda: True, lambda: on.leaders.act(deed(2))),
+            (on.is_through, lambda: None),
+        )
+        run_until(one, script)
+
+    assert retractions(file) == []
+    assert one.tallies["copytrade"].total("retracted") == 0
+
+
 class Away(Inline):
     """A store that cannot be reached when a certain key is written for the first time."""
 

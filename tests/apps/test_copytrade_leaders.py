@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from secrets import token_hex
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
-from onefold.apps.copytrade import LIVE
+from onefold.apps.copytrade import LIVE, pipelines
 from onefold.apps.copytrade.leaders import Leaders as Followed
+from onefold.apps.copytrade.leaders import noted as stored
+from onefold.apps.copytrade.trades import Trade
 from onefold.core.documents import load, named
 from onefold.core.errors import Misconfigured
-from onefold.drive import AsyncPorts, Inline, Ports
+from onefold.core.key import Key
+from onefold.core.record import Record
+from onefold.drive import AsyncPorts, Inline, Ports, arun
 from onefold.drive import run as ask
 from onefold.stores import connect
 from onefold.stores.memory import MemoryStore
@@ -49,7 +56,7 @@ def noted(url: str) -> set[str]:
         [document] = ask(load([named("copytrade", "leaders")]), Ports(store))
     finally:
         store.close()
-    return set(document.value) if document else set()
+    return set(document.value["since"]) if document else set()
 
 
 def is_read(on: Stage, leader: str) -> Callable[[], bool]:
@@ -130,7 +137,7 @@ def test_a_trade_of_a_removed_leader_that_is_under_way_is_not_copied(file):
         )
 
     assert not on.copied()
-    assert "none of the leaders" in kept(file, name(1, 1))
+    assert "not one of the leaders" in kept(file, name(1, 1))
 
 
 def test_a_leader_who_is_added_is_noted_once_and_one_who_comes_back_begins_anew():
@@ -158,6 +165,76 @@ def test_a_leader_who_is_added_is_noted_once_and_one_who_comes_back_begins_anew(
         {"b": 200.0},
         {"a": 500.0, "b": 200.0},
     ]
+
+
+async def live_of(store: Inline) -> Live:
+    """Return live settings of a store; by their clock no time passes, so nothing is asked for again."""
+    live = Live("copytrade.", clock=lambda: 0.0)
+    await live.attend(AsyncPorts(store))
+    return live
+
+
+async def put_in(store: MemoryStore, over: int, *leaders: str) -> None:
+    flow = put("copytrade.leaders", list(leaders), "ann", token_hex(16), over)
+    assert await arun(flow, AsyncPorts(Inline(store)))
+
+
+def test_a_list_of_a_few_seconds_ago_skips_no_trade_of_a_leader_who_came_back():
+    async def skipped(sink: Any, leader: str) -> bool:
+        body = Trade(leader, "0x1", str(10**70), "BUY", Decimal(100), Decimal(50), int(time.time())).body()
+        claim = SimpleNamespace(key=Key("copytrade", leader), request=None)
+        return "skip" in await sink.prepare(claim, Record("x", body, 0))
+
+    async def seen(on: Stage) -> list[bool]:
+        store = MemoryStore()
+        await put_in(store, 0, FIRST)
+        sink = pipelines(settings(on), await live_of(Inline(store))).sink
+        before = await skipped(sink, SECOND)
+        await put_in(store, 1, FIRST, SECOND)
+        return [before, await skipped(sink, SECOND)]
+
+    with stage() as on:
+        assert anyio.run(seen, on) == [True, False]
+
+
+class Interrupted(Inline):
+    """A store in which something happens just before the leaders' document is read for the first time."""
+
+    def __init__(self, store: MemoryStore, happens: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(store)
+        self._happens: Callable[[], Awaitable[object]] | None = happens
+
+    async def get(self, keys: Sequence[Key]) -> Sequence[Any]:
+        if self._happens and named("copytrade", "leaders") in keys:
+            happens, self._happens = self._happens, None
+            await happens()
+        return await super().get(keys)
+
+
+def test_a_worker_with_an_older_list_changes_nothing_that_was_noted_by_a_later_one():
+    async def seen() -> list[Any]:
+        now = [100.0]
+        store = MemoryStore(lambda: now[0])
+        await put_in(store, 0, FIRST)
+        await Followed([FIRST], await live_of(Inline(store))).since()
+
+        async def overtaken() -> Any:
+            now[0] = 200.0
+            await put_in(store, 1, FIRST, SECOND)
+            return await Followed([FIRST], await live_of(Inline(store))).since()
+
+        slow = Followed([FIRST], await live_of(Interrupted(store, overtaken)))
+        found: list[Any] = [await slow.since()]
+        now[0] = 300.0
+        return [*found, await slow.since(), await slow.fresh()]
+
+    assert anyio.run(seen) == [{FIRST: 0.0, SECOND: 200.0}] * 3
+
+
+def test_what_an_earlier_version_noted_of_leaders_is_read():
+    assert stored(None) is None
+    assert stored({FIRST: 3, SECOND: 0.0}) == (0, {FIRST: 3.0, SECOND: 0.0})
+    assert stored({"number": 2, "since": {FIRST: 3}}) == (2, {FIRST: 3.0})
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,22 @@ def test_an_app_sees_a_change_without_a_restart_and_asks_only_every_few_seconds(
     assert anyio.run(watch) == [["ann"], ["ann"], ["ann", "bob"]]
 
 
+def test_a_fresh_value_is_asked_for_at_once_and_is_never_an_old_one(stage: Stage):
+    async def watch() -> list[Any]:
+        setting = stage.live.setting(NAME, list[str], ["default"])
+        await stage.live.attend(AsyncPorts(stage.store))
+        seen: list[Any] = [(await setting.value(), setting.number, setting.written)]
+        stage.put(["ann"], 0)
+        seen.append((await setting.fresh(), setting.number))
+        assert setting.written is not None
+        stage.store.away = True
+        with pytest.raises(Unreachable):
+            await setting.fresh()
+        return [*seen, (await setting.value(), setting.number)]
+
+    assert anyio.run(watch) == [(["default"], 0, None), (["ann"], 1), (["ann"], 1)]
+
+
 @pytest.mark.parametrize("trouble", ["away", "unfit"])
 def test_while_the_store_is_away_or_holds_what_does_not_fit_the_last_value_stands(
     stage: Stage, trouble: str, caplog: pytest.LogCaptureFixture

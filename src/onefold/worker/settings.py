@@ -144,11 +144,14 @@ class Setting(Generic[T]):
 
     def __init__(self, live: Live, name: str, kind: Any, default: T) -> None:
         self.name = name
+        self.number = 0
+        """How often the value that is believed now was put; 0 while it is the default."""
+        self.written: float | None = None
+        """When that value was put, by the store's clock."""
         self._live = live
         self._kind = kind
         self._default = default
         self._value: T = _NOTHING
-        self._number = 0
         self._asked: float | None = None
 
     async def value(self) -> T:
@@ -157,7 +160,7 @@ class Setting(Generic[T]):
         if self._value is not _NOTHING and self._asked is not None and now - self._asked < self._live.every:
             return self._value
         try:
-            self._take(await self._live.read(self.name))
+            return await self.fresh()
         except OnefoldError as error:
             if self._value is _NOTHING:
                 raise
@@ -165,13 +168,24 @@ class Setting(Generic[T]):
         self._asked = now
         return self._value
 
+    async def fresh(self) -> T:
+        """Ask the store now, for a decision that an old value would get wrong for good.
+
+        Raises if the store cannot be reached, or holds a value that does not fit.
+        """
+        began = self._live.now()
+        self._take(await self._live.read(self.name))
+        self._asked = began
+        return self._value
+
     def _take(self, stored: Stored | None) -> None:
         if stored is None:
             if self._default is _NOTHING:
                 raise Misconfigured(f"{self.name} is not set: onefold settings put {self.name} FILE")
-            self._value = self._default
-        elif stored.number != self._number or self._value is _NOTHING:
-            self._value, self._number = _read(self.name, stored, self._kind), stored.number
+            self._value, self.number, self.written = self._default, 0, None
+        elif stored.number != self.number or self._value is _NOTHING:
+            self._value = _read(self.name, stored, self._kind)
+            self.number, self.written = stored.number, stored.written
 
 
 def _read(name: str, stored: Stored, kind: Any) -> Any:

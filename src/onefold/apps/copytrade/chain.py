@@ -16,7 +16,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from onefold.apps.copytrade.answers import CHAIN_ID, Block, confirms, parse
-from onefold.apps.copytrade.forks import Forks
+from onefold.apps.copytrade.forks import Forks, Inclusion
 from onefold.apps.copytrade.leaders import Leaders
 from onefold.apps.copytrade.logs import Contracts, Filter, filters, stamp, trades
 from onefold.apps.copytrade.rpc import Complaint, NodeError, Rpc, Unbelievable, question
@@ -45,6 +45,9 @@ KEPT = 100
 
 SET_ASIDE = 10_000
 """How many broken logs are remembered, so that a second reading does not complain again."""
+
+
+_Read = tuple[list[Record], list[Broken]]
 
 
 class Reading(NamedTuple):
@@ -273,8 +276,9 @@ class ChainTrades:
             if known is None:
                 continue
             try:
-                stood = Block(known.block, known.hash)
-                receipt = await self._rpc.final(transaction, stood, self._forks.number)
+                receipt = await self._rpc.final(transaction, self._forks.number)
+                if receipt is None and known.gone is not None:
+                    await self._search(transaction, known, known.gone)
             except NodeError as error:  # it stays due, and is looked at with the next head
                 log.info("whether %s is still there is not known: %s", transaction, error)
                 continue
@@ -286,6 +290,21 @@ class ChainTrades:
                 at = min(gone.block, self._swept)
                 records += [Record(gone.hash, body, at, retracts=transaction) for body in gone.trades]
         return records
+
+    async def _search(self, transaction: str, known: Inclusion, gone: int) -> None:
+        """Raise if logs show a transaction of which a node shows no receipt: then the node is wrong.
+
+        A fork may put it below its first block, and it is looked for until `depth` blocks after it was gone.
+        """
+        wanted = filters(sorted({one["leader"] for one in known.trades}), self._contracts)
+        since = max(known.block - self._how.depth, 0)
+        async with aclosing(self._logs(wanted, since, gone + self._how.depth - 1)) as stretches:
+            async for _, read in stretches:
+                shown = [one.body["log"]["transactionHash"].lower() for found, _ in read for one in found]
+                if transaction in shown:
+                    wrong = f"it shows logs of {transaction}, and no receipt of it"
+                    await self._rpc.give_up(wrong)
+                    raise NodeError(wrong)
 
     async def _remember(self, before: dict[str, Any]) -> None:
         """Store what is watched: a worker that dies leaves it to the next."""
@@ -305,27 +324,38 @@ class ChainTrades:
         A node may refuse the newest blocks, because it, or another one behind its address, is not there yet.
         Those are left to the next sweep.
         """
-        # Whoever trades moves shares, so what moved money alone need not be asked for.
-        asked = self._filters[:3]
         head = await self._head()
-        since = head - self._how.back if cursor.at is None else int(cursor.at)
-        at, span = max(since, 0), self._how.span
-        while at <= head:
-            until = min(at + span - 1, head)
-            try:
-                read = [await self._rpc.logs(wanted, at, until) for wanted in asked]
-            except Complaint as error:
-                if until > at:
-                    span = (until - at + 1) // 2
-                    continue
-                if at + self._how.depth <= head:
-                    raise
-                log.info("block %d is left to the next sweep: %s", at, error)
-                break
-            self._swept = max(self._swept, until)
-            yield Page([one for found, _ in read for one in found], None, until < head, _broken(read))
-            at = until + 1
+        since = max(head - self._how.back if cursor.at is None else int(cursor.at), 0)
+        at = since
+        try:
+            async with aclosing(self._logs(self._filters, since, head)) as stretches:
+                async for until, read in stretches:
+                    self._swept = max(self._swept, until)
+                    yield Page([one for found, _ in read for one in found], None, until < head, _broken(read))
+                    at = until + 1
+        except Complaint as error:
+            if at + self._how.depth <= head:
+                raise
+            log.info("block %d is left to the next sweep: %s", at, error)
         yield Page([_mark(at - 1)] if at > since else [])
+
+    async def _logs(
+        self, wanted: Sequence[Filter], since: int, until: int
+    ) -> AsyncGenerator[tuple[int, list[_Read]], None]:
+        """Read logs stretch by stretch, each with its last block; raise if a single block is refused."""
+        # Whoever trades moves shares, so what moved money alone need not be asked for.
+        at, span = since, self._how.span
+        while at <= until:
+            last = min(at + span - 1, until)
+            try:
+                read = [await self._rpc.logs(one, at, last) for one in wanted[:3]]
+            except Complaint:
+                if last == at:
+                    raise
+                span = (last - at + 1) // 2
+                continue
+            yield last, read
+            at = last + 1
 
     async def _head(self) -> int:
         """Ask how far the chain has come; a head far away from what is known needs a block that exists."""
@@ -334,9 +364,6 @@ class ChainTrades:
         if abs(head - known) > JUMP:
             await self._rpc.timestamp(max(head - self._how.depth, 0))
         return head
-
-
-_Read = tuple[list[Record], list[Broken]]
 
 
 def _broken(read: Sequence[_Read]) -> list[Broken]:

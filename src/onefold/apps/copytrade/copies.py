@@ -15,7 +15,7 @@ from typing import Any
 
 from onefold.apps._polymarket import Markets
 from onefold.apps.copytrade import book
-from onefold.apps.copytrade.leaders import Leaders
+from onefold.apps.copytrade.leaders import Leaders, Since
 from onefold.apps.copytrade.orders import Exchange, Placed, Request
 from onefold.apps.copytrade.sizing import Order, Rule, Skip, at_limit, plan
 from onefold.apps.copytrade.trades import Trade, trade
@@ -74,11 +74,10 @@ class Copies:
     async def prepare(self, claim: Claim, record: Record) -> Request:
         """Decide, and make the order that every attempt sends; or say why there is none."""
         one, order = trade(record.body), client_id(claim.key)
-        since = (await self._leaders.since()).get(one.leader)
-        if since is None:
-            return {"skip": f"{one.leader} is none of the leaders that are copied"}
-        if one.timestamp < since:
-            return {"skip": "the trade was made before its leader was added"}
+        # What is skipped is skipped for good, so a list of a few seconds ago must not decide it.
+        reason = _passed_over(one, await self._leaders.since())
+        if reason and (reason := _passed_over(one, await self._leaders.fresh())):
+            return {"skip": reason}
         await self._note(one, order)
         request = await self._decided(claim, one, order)
         if "skip" in request:
@@ -273,6 +272,15 @@ class Copies:
         async with self._turn:
             document = await self._live.ask(save(key, current().token(), change))
         return document.value if document else None
+
+
+def _passed_over(one: Trade, since: Since) -> str | None:
+    """Say why a trade is not copied whose leader is not, or was not when it was made."""
+    if one.leader not in since:
+        return f"{one.leader} is not one of the leaders that are copied"
+    if one.timestamp < since[one.leader]:
+        return "the trade was made before its leader was added"
+    return None
 
 
 def client_id(key: Key) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,14 @@ Since = Mapping[str, float]
 """By leader: nothing that happened before this time is copied."""
 
 
+class Noted(NamedTuple):
+    """What the document holds: since when each leader is copied, and by which list."""
+
+    number: int
+    """How often the list was put that this was made from; 0 for the list of the configuration."""
+    since: dict[str, float]
+
+
 class Leaders:
     """The leaders as they stand, by a live setting and until then by the configuration."""
 
@@ -36,7 +44,9 @@ class Leaders:
         self._live = live
         self._clock = clock
         self._key = named("copytrade", "leaders")
-        self._since: dict[str, float] = {}
+        self._since: Since = {}
+        self._number: int | None = None
+        """Which list was last compared with the document."""
 
     @property
     def every(self) -> float:
@@ -44,24 +54,44 @@ class Leaders:
         return self._live.every
 
     async def since(self) -> Since:
-        """Return the leaders of now, each with the time from which on they are copied."""
-        wanted = dict.fromkeys(one.lower() for one in await self._setting.value())
-        if wanted.keys() != self._since.keys():
-            self._since = await self._changed(list(wanted))
+        """Return the leaders of a few seconds ago, each with the time from which on they are copied."""
+        return await self._noted(await self._setting.value())
+
+    async def fresh(self) -> Since:
+        """Return the leaders of now; raise if the store cannot be reached."""
+        return await self._noted(await self._setting.fresh())
+
+    async def _noted(self, wallets: Sequence[str]) -> Since:
+        if self._setting.number != self._number:
+            number = self._setting.number
+            self._since = await self._changed(list(dict.fromkeys(one.lower() for one in wallets)))
+            self._number = number
         return self._since
 
-    async def _changed(self, wanted: Sequence[str]) -> dict[str, float]:
+    async def _changed(self, wanted: Sequence[str]) -> Since:
         """Note who came and who went; the first leaders of a ledger are copied as far back as `max_age`."""
-        put = await self._live.read(self._setting.name)
-        # Who is added is copied from when an operator said so, not from when this worker heard of it.
-        # Trades carry whole seconds: one that follows within this second carries its beginning.
-        now = float(math.floor(put.written if put else self._clock()))
+        number, written = self._setting.number, self._setting.written
+        # A leader who is added is copied from when an operator put the list, not from when this worker read
+        # it. Trades carry whole seconds: one that follows within this second carries its beginning.
+        now = float(math.floor(self._clock() if written is None else written))
 
-        def change(stands: Any) -> dict[str, float] | None:
-            known = None if stands is None else {one: float(at) for one, at in stands.items()}
-            kept = {one: 0.0 if known is None else known.get(one, now) for one in wanted}
-            return None if kept == known else kept
+        def change(stands: Any) -> dict[str, Any] | None:
+            known = noted(stands)
+            if known is not None and known.number > number:
+                return None  # another worker has read a later list already
+            kept = {one: 0.0 if known is None else known.since.get(one, now) for one in wanted}
+            wish = Noted(number, kept)
+            return None if wish == known else wish._asdict()
 
         document = await self._live.ask(save(self._key, current().token(), change))
-        stands = document.value if document else {}
-        return {one: float(stands.get(one, now)) for one in wanted}
+        known = noted(document.value if document else None)
+        return known.since if known else dict.fromkeys(wanted, now)
+
+
+def noted(text: Any) -> Noted | None:
+    """Read the document; before lists were numbered it held nothing but the leaders."""
+    if text is None:
+        return None
+    if "since" not in text:
+        return Noted(0, {one: float(at) for one, at in text.items()})
+    return Noted(int(text["number"]), {one: float(at) for one, at in text["since"].items()})
