@@ -1,51 +1,12 @@
-"""Candles in simulated time: no history breaks a promise, each is the same again, and the truth can fail."""
-
-import logging
-
-import pytest
+"""Histories of candles: what is wrong is noticed."""
 
 from onefold.core.coverage import Span
 from onefold.core.entry import NOTHING
 from proof.apps.candles import MIDNIGHT, Candles
-from proof.apps.history import History
 from proof.apps.quotes import Cell, Stamped, between, timelines
+from tests.simulation.living import ABANDONED, broken, lived
 
-HISTORIES = 20
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-# A life that ends leaves coroutines behind that never began, as a killed process does.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:coroutine .* was never awaited:RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
-
-def lived(part: type[Candles], seed: int) -> History:
-    history = History(part, seed)
-    history.live()
-    return history
-
-
-def broken(history: History) -> set[str]:
-    return {one.promise for one in history.violations}
-
-
-@pytest.mark.parametrize("seed", range(HISTORIES))
-def test_a_history_of_candles_breaks_no_promise(seed):
-    assert [str(one) for one in lived(Candles, seed).violations] == []
-
-
-def test_a_history_of_candles_is_the_same_whenever_it_is_lived():
-    digests = [lived(Candles, seed).digest for seed in (3, 4, 5)]
-
-    assert [lived(Candles, seed).digest for seed in (5, 4, 3)] == digests[::-1]
-    assert len(set(digests)) == 3
+pytestmark = ABANDONED
 
 
 class Forgetful(Candles):

@@ -1,6 +1,5 @@
-"""Copytrade in simulated time: no history breaks a promise, each repeats exactly, and the truth can fail."""
+"""Histories of copytrade: what is wrong is noticed."""
 
-import logging
 from collections.abc import Sequence
 
 import pytest
@@ -9,50 +8,24 @@ from onefold.core.entry import NOTHING, Seen
 from onefold.core.key import Key
 from proof.apps.copytrade import Change, Copytrade
 from proof.apps.history import History
-
-HISTORIES = 12
+from tests.simulation.living import ABANDONED, broken, lived
 
 SEED = 2
 """A history with many orders, in which no limit of orders hides what is missing, and leaders never change."""
 
+pytestmark = ABANDONED
+
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
+def short(monkeypatch):
     # What is left after so long stays left; no history of these seeds needs more.
     monkeypatch.setattr("proof.apps.history.LONGEST", 60.0)
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
 
 
-# A life that ends leaves coroutines behind that never began, as a killed process does.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:coroutine .* was never awaited:RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
-
-def lived(part: type[Copytrade], seed: int) -> History:
+def tampered(part: type[Copytrade]) -> History:
     # The name is part of the seed: a part that was tampered with lives through the same history.
     part.__name__ = Copytrade.__name__
-    history = History(part, seed)
-    history.live()
-    return history
-
-
-def broken(history: History) -> set[str]:
-    return {one.promise for one in history.violations}
-
-
-@pytest.mark.parametrize("seed", range(HISTORIES))
-def test_a_history_of_copytrade_breaks_no_promise(seed):
-    assert [str(one) for one in lived(Copytrade, seed).violations] == []
-
-
-def test_a_history_of_copytrade_is_the_same_whenever_it_is_lived():
-    digests = [lived(Copytrade, seed).digest for seed in (3, 4, 5)]
-
-    assert [lived(Copytrade, seed).digest for seed in (5, 4, 3)] == digests[::-1]
-    assert len(set(digests)) == 3
+    return lived(part, SEED)
 
 
 def unclaimed(keys: Sequence[Key]) -> list[Seen]:
@@ -105,7 +78,7 @@ class Restless(Copytrade):
     [(Unseen, "lost"), (Repeating, "twice"), (Greedy, "true"), (Passing, "true"), (Restless, "twice")],
 )
 def test_what_is_not_as_it_should_be_is_noticed(part, promise):
-    assert promise in broken(lived(part, SEED))
+    assert promise in broken(tampered(part))
 
 
 def test_the_truth_of_a_trade_depends_on_leaders_and_cursors():

@@ -1,7 +1,6 @@
-"""Listings in simulated time: histories are clean and repeatable, and the truth about them can fail."""
+"""Histories of listings: they tell of flats, and the truth about them can fail."""
 
 import json
-import logging
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -13,51 +12,17 @@ from onefold.core.entry import Entry
 from onefold.core.key import Key
 from onefold.testing.runtime import EPOCH
 from onefold.worlds.listings import Flat
-from proof.apps.history import History
 from proof.apps.listings import MATCH_CURSOR, SITE_CURSOR, Listings, Wish
+from tests.simulation.living import ABANDONED, lived
 
-CLEAN = 12
 SEEDS = (6, 7, 8)
 
 FLAT = Flat("flats", "0001abcd", "flat", 5000, 3, "Berlin", "Mitte", "Wilskistr. 27", True)
 
-# A life that ends leaves coroutines behind that never began, as a killed process does.
-abandoned = pytest.mark.filterwarnings(
-    "ignore:coroutine .* was never awaited:RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 
-
-@pytest.fixture(autouse=True)
-def quiet():
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def lived(seed: int, tracing: bool = False) -> History:
-    history = History(Listings, seed, tracing)
-    history.live()
-    return history
-
-
-@abandoned
-@pytest.mark.parametrize("seed", range(CLEAN))
-def test_a_history_of_listings_breaks_no_promise(seed):
-    assert [str(one) for one in lived(seed).violations] == []
-
-
-@abandoned
-def test_histories_of_listings_are_the_same_in_any_order():
-    first = [lived(seed).digest for seed in SEEDS]
-    second = [lived(seed).digest for seed in reversed(SEEDS)]
-
-    assert first == second[::-1]
-    assert len(set(first)) == 3
-
-
-@abandoned
+@ABANDONED
 def test_histories_of_listings_tell_of_flats_and_use_both_kinds_of_ledger():
-    parts = [lived(seed).part for seed in SEEDS]
+    parts = [lived(Listings, seed).part for seed in SEEDS]
 
     assert {isinstance(part, Listings) and part.is_joined for part in parts} == {True, False}
     assert sum(part.happened().total() for part in parts) > 10

@@ -1,71 +1,18 @@
-"""Histories of messages: none breaks a promise, each is the same again, and what is wrong is noticed."""
+"""Histories of messages: what is wrong is noticed."""
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from onefold.core.entry import Seen
-from proof.apps.history import History
 from proof.apps.messages import FILE, Messages
-from proof.apps.parts import seeds_of
 from proof.apps.scribe import Scribe
+from tests.simulation.living import ABANDONED, broken, lived
 
-SEEDS = range(24)
-SAME = tuple(seeds_of("messages", 10, 3))
-
-# A life that ends leaves coroutines behind that never began, as a killed process does.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:coroutine .* was never awaited:RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def lived(seed: int, make: type[Messages] = Messages) -> History:
-    history = History(make, seed)
-    history.live()
-    return history
-
-
-def broken(history: History) -> set[str]:
-    return {one.promise for one in history.violations}
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_history_of_messages_breaks_no_promise(seed):
-    assert [str(one) for one in lived(seed).violations] == []
-
-
-def test_histories_of_messages_are_the_same_in_any_order_and_in_any_process():
-    first = [lived(seed).digest for seed in SAME]
-    again = [lived(seed).digest for seed in reversed(SAME)][::-1]
-    told = subprocess.run(
-        [sys.executable, "-m", "proof.apps.stint", "digests", *map(str, SAME)],
-        env={**os.environ, "PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert first == again
-    assert json.loads(told.stdout) == dict(zip(map(str, SAME), first, strict=True))
-
-
-# ----- what is wrong is noticed
+pytestmark = ABANDONED
 
 
 class Forgetting(Messages):
@@ -84,11 +31,11 @@ class Doubling(Messages):
 
 
 def test_a_signal_that_was_not_sent_is_noticed():
-    assert {"lost", "stuck"} <= broken(lived(3, Forgetting))
+    assert {"lost", "stuck"} <= broken(lived(Forgetting, 3))
 
 
 def test_a_signal_that_was_sent_twice_is_noticed():
-    assert {"twice", "stuck"} <= broken(lived(3, Doubling))
+    assert {"twice", "stuck"} <= broken(lived(Doubling, 3))
 
 
 class Empty:

@@ -1,32 +1,18 @@
 """Histories of workers: none breaks a promise, each is the same again, and planted bugs are found."""
 
-import logging
-
 import pytest
 
 from proof.sim import campaign, covering
 from proof.sim.__main__ import main
 from proof.sim.planted_workers import WORKERS
 from proof.sim.working import PROMISES, live
+from tests.simulation.living import ABANDONED
 
 HISTORIES = 12
 MANY = 600
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-# A life that ends leaves coroutines behind that never began, as a killed process does.
-abandoned = pytest.mark.filterwarnings(
-    "ignore:coroutine .* was never awaited:RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
-
-@abandoned
+@ABANDONED
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_a_history_of_workers_breaks_no_promise(seed):
     assert [str(one) for one in live(seed).violations] == []
@@ -40,7 +26,7 @@ def test_many_histories_of_workers_break_no_promise():
     assert told["violations"] == 0, told["broken"]
 
 
-@abandoned
+@ABANDONED
 def test_a_history_of_workers_is_the_same_whenever_it_is_lived():
     first, second = live(3, tracing=True), live(3, tracing=True)
 
@@ -61,7 +47,7 @@ def test_a_history_of_coverage_breaks_no_promise(seed):
     assert [str(one) for one in covering.live(seed).violations] == []
 
 
-@abandoned
+@ABANDONED
 def test_a_history_of_workers_can_be_seen_again(capsys):
     assert main(["--workers", "--seed", "3"]) == 0
 
