@@ -216,8 +216,8 @@ def test_an_empty_batch_sends_nothing(mongodb_url, swap):
 
 
 def armed(proxy: Proxy, command: str, mishap: Mishap, number: int = 1) -> Tap:
-    """Have a command of a batch suffer this."""
-    return before(command, lambda: proxy.arm(mishap), number)
+    """Have a command of a batch suffer this; by its name, because the client also asks how the server is."""
+    return before(command, lambda: proxy.arm(mishap, when=b"\x02%b\0" % command.encode()), number)
 
 
 @pytest.fixture
