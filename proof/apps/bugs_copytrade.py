@@ -147,10 +147,14 @@ BUGS: tuple[Bug, ...] = (
         "A worker that starts does not go on watching what an earlier worker watched.",
         "forks", "Forks.take", _not_taken_over,
     ),
-    _swapped(
+    Bug(
         "copytrade-retracted-at-once",
         "What a fork took away is retracted without waiting whether it is included again.",
-        "forks", "Forks.due", _gone_at_once,
+        (
+            Swap(f"{APP}.forks", "Forks.due", _gone_at_once),
+            Swap(f"{APP}.chain", "ChainTrades._search", _believed),  # it asks for blocks that are yet to come
+        ),
+        "copytrade",
     ),
     _swapped(
         "copytrade-never-retracted",
