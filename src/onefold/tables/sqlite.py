@@ -14,33 +14,8 @@ import apsw
 
 from onefold.core.errors import Locked, Misconfigured, Unreachable
 from onefold.core.terms import Seconds
-from onefold.runtime import current
+from onefold.runtime.locks import LockWait
 from onefold.tables import Row
-
-PAUSE: Seconds = 0.001
-"""Between two tries to get a lock that another connection has."""
-
-
-class Waiting:
-    """Waits for another connection's lock, for a bounded time, by the runtime's clock.
-
-    SQLite's own handler would sleep by the clock of the machine, also in a simulation. It pauses for up to
-    100 ms between two tries, and misses the moments in which a busy writer leaves the file free.
-    """
-
-    def __init__(self, patience: Seconds) -> None:
-        self._patience = patience
-        self._until = 0.0
-
-    def __call__(self, tries: int) -> bool:
-        """Pause, and let SQLite try again; False when the time is over. Each lock counts its tries from 0."""
-        now = current().monotonic()
-        if tries == 0:
-            self._until = now + self._patience
-        if now >= self._until:
-            return False
-        current().wait(PAUSE)
-        return True
 
 
 class Sqlite:
@@ -57,7 +32,7 @@ class Sqlite:
             connection = apsw.Connection(unquote(path[1:]), flags=apsw.SQLITE_OPEN_READWRITE)
         except apsw.CantOpenError as error:
             raise Misconfigured(f"{unquote(path[1:])} cannot be opened: {error}; is it there?") from error
-        connection.set_busy_handler(Waiting(patience))
+        connection.set_busy_handler(LockWait(patience))
         connection.execute("PRAGMA foreign_keys = ON")
         if dict(parse_qsl(urlsplit(url).query)).get("synchronous", "").lower() == "normal":
             # As in the URL of a ledger: both may be given the same URL, and then mean the same by it.

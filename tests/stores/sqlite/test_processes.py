@@ -17,8 +17,6 @@ from onefold.core.key import Key
 from onefold.drive import Merged, guard
 from onefold.ledger import Ledger
 from onefold.stores.sqlite import SqliteStore
-from onefold.stores.sqlite.file import Patience
-from onefold.testing.clock import FakeClock
 from onefold.testing.contract.words import entry, in_order
 from tests.stores.sqlite.ledgers import KEYS, NEW, inserts, is_whole, made, token, tokens
 from tests.stores.sqlite.neighbours import FORKING, in_child, in_children, write_lock
@@ -42,14 +40,6 @@ def test_a_file_that_another_process_keeps_locked_is_told_and_not_written(tmp_pa
     assert str(raised.value) == f"{path} was locked by another process for 0.05 s; nothing was written"
     assert isinstance(raised.value, Unreachable)
     assert {token(reply) for reply in store.swap(inserts([NEW], token="bob"))} == {"bob"}
-
-
-def test_a_lock_is_tried_for_every_millisecond_until_the_time_is_over():
-    # A process that writes all the time leaves the file free for less than SQLite's own pauses of 100 ms.
-    patience = Patience(5.0, FakeClock())
-    for _lock in range(2):
-        tries = next(number for number in count() if not patience(number))
-        assert 4_990 <= tries <= 5_010
 
 
 def test_a_lock_that_is_given_up_in_time_is_waited_for(tmp_path):

@@ -18,10 +18,9 @@ from onefold.core.entry import UNKNOWN, Change, Reply, Seen, State
 from onefold.core.errors import Locked, Misconfigured, OnefoldError, Unreachable
 from onefold.core.flow import Found
 from onefold.core.key import Key
-from onefold.core.ports import Clock
 from onefold.drive.guard import Guard
-from onefold.drive.waiting import WallClock
 from onefold.runtime import current, now
+from onefold.runtime.locks import LockWait
 from onefold.runtime.process import PROCESS
 from onefold.stores.sql import migrations
 from onefold.stores.sqlite import plan
@@ -33,34 +32,8 @@ T = TypeVar("T")
 LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process's write before giving up."""
 
-LOCK_PAUSE = 0.001
-"""Seconds between two tries to get a lock that another process has."""
-
 CACHE = 16 * 1024
 """KiB of pages that a connection may keep, so that a large ledger seldom reads its index again."""
-
-
-class Patience:
-    """Waits for a lock of another process, for a bounded time.
-
-    SQLite's own handler pauses for up to 100 ms between two tries. If another process writes all the time,
-    the file is free only for a moment between two of its writes, and long pauses miss it again and again.
-    """
-
-    def __init__(self, seconds: float, clock: Clock | None = None) -> None:
-        self._seconds = seconds
-        self._clock = clock or WallClock()
-        self._until = 0.0
-
-    def __call__(self, tries: int) -> bool:
-        """Pause, and let SQLite try again; False when the time is over. Each lock counts its tries from 0."""
-        now = self._clock.monotonic()
-        if tries == 0:
-            self._until = now + self._seconds
-        if now >= self._until:
-            return False
-        self._clock.sleep(LOCK_PAUSE)
-        return True
 
 
 class Apsw:
@@ -230,7 +203,7 @@ class SqliteStore:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if self._create else 0)
         connection = apsw.Connection(str(path), flags=flags)
         try:
-            connection.set_busy_handler(Patience(self._lock_timeout))
+            connection.set_busy_handler(LockWait(self._lock_timeout))
             if self._create:
                 # Lasts in the file: whoever only looks must not change it for its owner.
                 connection.execute("PRAGMA journal_mode = WAL")
