@@ -32,7 +32,7 @@ def agree(seeds: list[int], alone: list[int]) -> None:
 
 
 def test_a_history_of_every_application_is_the_same_in_sequence_and_in_reverse_order():
-    agree(list(range(len(TURNS))), alone=[0])
+    agree(list(range(2 * len(TURNS))), alone=[0])
 
 
 @pytest.mark.slow
