@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from asyncio.protocols import _feed_data_to_buffered_proto as feed_buffer  # type: ignore[attr-defined]
 from collections import deque
 from typing import TYPE_CHECKING, Any
+
+from onefold.testing import tls
 
 if TYPE_CHECKING:
     from onefold.testing.network import Network, Server
@@ -77,6 +80,7 @@ class Wire:
             self._planned.cancel()
         for end in (self.client, self.server):
             end.drop()
+            tls.silence(end.get_protocol())
 
     def ended(self) -> None:
         """One end is closed and its protocol knows; forget the connection if the other one is closed, too."""
@@ -92,6 +96,8 @@ class End(asyncio.Transport):
     Written bytes wait in `_unsent` until the window has room, travel in `_flight`, and wait in the peer's
     `_inbox` while the peer does not read. Empty bytes in flight mean that the sender has finished.
     """
+
+    _start_tls_compatible = True  # asyncio asks for it before it begins TLS
 
     def __init__(self, loop: VirtualLoop, wire: Wire, mine: Address, theirs: Address) -> None:
         super().__init__({"sockname": mine, "peername": theirs, "socket": Socket(loop, mine, theirs, self)})
@@ -257,13 +263,19 @@ class End(asyncio.Transport):
             try:
                 if data:
                     self.peer.confirm(len(data))
-                    self._protocol.data_received(data)
+                    self._deliver(data)
                 else:
                     self._finish_reading()
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:
                 self._fail(error)
+
+    def _deliver(self, data: bytes) -> None:
+        if isinstance(self._protocol, asyncio.BufferedProtocol):
+            feed_buffer(self._protocol, data)
+        else:
+            self._protocol.data_received(data)
 
     def confirm(self, size: int) -> None:
         """The peer's protocol has read some bytes; send more."""
@@ -285,7 +297,7 @@ class End(asyncio.Transport):
                 "protocol": self._protocol,
             }
         )
-        self._stop(error)
+        self._force_close(error)
 
     # ----- the end
 
@@ -302,9 +314,9 @@ class End(asyncio.Transport):
 
     def abort(self) -> None:
         """Close without sending what is still waiting; bytes on their way still arrive."""
-        self._stop(None)
+        self._force_close(None)
 
-    def _stop(self, error: BaseException | None) -> None:
+    def _force_close(self, error: BaseException | None) -> None:  # the TLS of asyncio calls it by this name
         if self._lost:
             return
         self._discard()

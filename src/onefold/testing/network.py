@@ -206,6 +206,7 @@ class Network:
         try:
             return self.names[host.lower()]
         except KeyError:
+            host.encode("idna")  # a text that cannot be a name is a UnicodeError, as it is for the system
             text = f"Name or service not known: no server on the virtual network is called {host!r}"
             raise socket.gaierror(socket.EAI_NONAME, text) from None
 
@@ -239,12 +240,12 @@ class Network:
         wire = self._accepted(server, address, local, fate)
         try:
             await asyncio.sleep(fate.latency)
-        except BaseException:  # the client gave up while the server's answer was on its way
+            if wire.client.is_closing():
+                raise reset_by_peer()
+            protocol = factory()
+        except BaseException:  # perhaps the client gave up while the server's answer was on its way
             wire.client.abort()
             raise
-        if wire.client.is_closing():
-            raise reset_by_peer()
-        protocol = factory()
         wire.client.begin(protocol)
         return wire.client, protocol
 
@@ -433,9 +434,7 @@ def address_info(network: Network, host: object, port: object, passive: bool) ->
     return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (place, number, *rest)
 
 
-def refuse_unknown(ssl: object, sock: object) -> None:
-    """Complain about what the virtual network cannot do."""
-    if ssl:
-        raise NotImplementedError("the virtual network has no TLS: use http:// or ws://")
+def refuse_sockets(sock: object) -> None:
+    """Complain about a socket: the virtual network makes its connections itself."""
     if sock is not None:
         raise NotImplementedError("the virtual network takes no sockets: give a host and a port")

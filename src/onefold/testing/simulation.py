@@ -15,6 +15,7 @@ import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -86,10 +87,11 @@ class Simulation:
 
     # ----- what happens
 
-    def serve(self, handler: Serves, host: str, port: int = 80) -> None:
+    def serve(self, handler: Serves, host: str, port: int = 80, *, ssl: SSLContext | None = None) -> None:
         """Start a stand-in for a service: a handler of connections, as `asyncio.start_server` takes it.
 
-        The connection is closed when the handler returns. A client that is gone is not an error.
+        With a context, the stand-in speaks TLS. The connection is closed when the handler returns. A client
+        that is gone is not an error.
         """
 
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -103,7 +105,7 @@ class Simulation:
             finally:
                 writer.close()
 
-        self._complete(lambda: asyncio.start_server(handle, host, port))
+        self._complete(lambda: asyncio.start_server(handle, host, port, ssl=ssl))
 
     def start(self, *pipelines: Pipeline, once: bool = False) -> Worker:
         """Start a worker; with `once` it ends when every source was read to its present."""

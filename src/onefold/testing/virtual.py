@@ -14,10 +14,12 @@ import heapq
 import selectors
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
-from onefold.testing.network import Network, address_info, refuse_unknown
+from onefold.testing import tls
+from onefold.testing.network import Network, address_info, refuse_sockets
 from onefold.testing.order import STILL, OrderedLoop
 
 __all__ = ["VirtualClock", "VirtualLoop"]
@@ -38,12 +40,12 @@ class VirtualLoop(OrderedLoop):
     """Runs tasks in its own time, which starts at 0, and on its own network (`loop.network`).
 
     Clients and servers need no change: asyncio streams, httpx2 and websockets reach every server on the same
-    loop, under any host name. Threads, subprocesses, TLS and real sockets are not simulated.
+    loop, under any host name, in plain or by TLS. Threads, subprocesses and real sockets are not simulated.
 
     The order of everything follows from the program and the `seed`. With a seed, the shared `random` module,
     `os.urandom`, `secrets` and `uuid4` draw from it as well while the loop runs; without one they are left
     alone, and the network draws from a fixed seed. Loops that belong to one history need different seeds, or
-    they draw the same tokens.
+    they draw the same tokens. The bytes of TLS are never drawn from a seed (`onefold.testing.tls`).
 
     A loop that makes more than `turns` turns without time passing is stopped with an error.
     """
@@ -184,13 +186,22 @@ class VirtualLoop(OrderedLoop):
         ssl: Any = None,
         sock: Any = None,
         local_addr: Any = None,
+        server_hostname: str | None = None,
         **options: Any,
     ) -> tuple[Any, Any]:
-        refuse_unknown(ssl, sock)
+        refuse_sockets(sock)
         if host is None and port is None:
             raise ValueError("host and port was not specified and no sock specified")
         STILL.reach_clients()
-        return await self.network.connect(protocol_factory, host or "localhost", int(port or 0), local_addr)
+        connect = partial(
+            self.network.connect, host=host or "localhost", port=int(port or 0), local=local_addr
+        )
+        if not ssl:
+            return await connect(protocol_factory)
+        name = host if server_hostname is None else server_hostname
+        return await tls.connect(
+            self, connect, protocol_factory, ssl, server_hostname=name, **_timeouts(options)
+        )
 
     async def create_server(  # type: ignore[override]
         self,
@@ -203,8 +214,14 @@ class VirtualLoop(OrderedLoop):
         start_serving: bool = True,
         **options: Any,
     ) -> asyncio.AbstractServer:
-        refuse_unknown(ssl, sock)
+        refuse_sockets(sock)
+        if isinstance(ssl, bool):
+            raise TypeError("ssl argument must be an SSLContext or None")
         STILL.reach_clients()
+        if ssl:
+            protocol_factory = tls.encrypting(
+                self, protocol_factory, ssl, server_side=True, **_timeouts(options)
+            )
         server = self.network.bind(protocol_factory, host, int(port or 0))
         if start_serving:
             await server.start_serving()
@@ -213,6 +230,11 @@ class VirtualLoop(OrderedLoop):
     def silent_fileno(self) -> int:
         """Return a descriptor that can be polled and is never readable: the sending side of the self-pipe."""
         return self._csock.fileno()  # type: ignore[attr-defined,no-any-return]
+
+
+def _timeouts(options: dict[str, Any]) -> dict[str, Any]:
+    """Pick those options of a connection or a server that TLS has to keep to."""
+    return {name: options.get(name) for name in ("ssl_handshake_timeout", "ssl_shutdown_timeout")}
 
 
 def _missing(name: str) -> Callable[..., NoReturn]:
@@ -228,7 +250,6 @@ for _name in (
     "add_reader", "add_writer", "connect_accepted_socket", "create_datagram_endpoint",
     "create_unix_connection", "create_unix_server", "sendfile", "sock_accept", "sock_connect", "sock_recv",
     "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendfile", "sock_sendto",
-    "start_tls",
 ):  # fmt: skip
     setattr(VirtualLoop, _name, _missing(_name))
 
