@@ -1,9 +1,9 @@
-"""How a stand-in listens: in a background thread on loopback, or on the event loop that is running.
+"""How a stand-in listens: in a background thread on loopback, or on the event loop of its clients.
 
 `with stand_in:` serves real sockets from a thread with its own event loop, and calls routes in more threads,
 because a route may block. `async with stand_in:` serves on the running loop, calls everything there, and uses
-no thread, no blocking socket and no clock but the loop's. The code of a stand-in is the same for both. This
-module must not know any protocol.
+no thread, no blocking socket and no clock but the loop's. Inside of `on(loop)`, `with stand_in:` serves on
+that loop, too. The code of a stand-in is the same for all. This module must not know any protocol.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import asyncio
 import socket
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -28,6 +29,19 @@ TURNS = 10
 """More turns of a loop than asyncio needs to accept a connection, or to close one."""
 THREADS = 64
 """How many routes of one stand-in may block at the same time, if it serves from a background thread."""
+
+
+_SHARED: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("onefold_serving_on", default=None)
+
+
+@contextmanager
+def on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let every `with stand_in:` of this block serve on a loop that clients run, such as a virtual one."""
+    before = _SHARED.set(loop)
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
 
 
 class Listening(Protocol):
@@ -89,9 +103,14 @@ class StandIn(ABC):
             self._port = self._socket.getsockname()[1]
         return self._socket
 
-    # ----- from a background thread
+    # ----- from a background thread, or on the loop of its clients
 
     def __enter__(self) -> Self:
+        shared = _SHARED.get()
+        if shared is not None:
+            self._refuse_a_socket()
+            _complete(shared, self._start(host=self._host, port=self._port))
+            return self
         where = self._bind()
         self._background = _Background(type(self).__name__)
         try:
@@ -107,6 +126,11 @@ class StandIn(ABC):
         if self._background:
             self._background.run(self._end())
             self._leave()
+        elif self._loop and self._loop.is_running():
+            self._hang_up()
+            self._listening = None
+        elif self._loop:
+            self._loop.run_until_complete(self._end())
 
     def _leave(self) -> None:
         background, self._background = self._background, None
@@ -119,12 +143,7 @@ class StandIn(ABC):
     # ----- on the running loop
 
     async def __aenter__(self) -> Self:
-        if self._socket:
-            self._leave()
-            raise RuntimeError(
-                f"the URL of {type(self).__name__} was read before `async with`, which bound a real socket: "
-                "read it inside, or give an address with at()"
-            )
+        self._refuse_a_socket()
         await self._start(host=self._host, port=self._port)
         return self
 
@@ -143,6 +162,14 @@ class StandIn(ABC):
             self._loop = None
             raise
         self._port = self._port or self._listening.sockets[0].getsockname()[1]
+
+    def _refuse_a_socket(self) -> None:
+        if self._socket:
+            self._leave()
+            raise RuntimeError(
+                f"the URL of {type(self).__name__} was read before `with`, which bound a real socket: "
+                "read it inside, or give an address with at()"
+            )
 
     def _hang_up(self) -> None:
         """Cut every connection and stop listening, without waiting for tasks to end."""
@@ -216,6 +243,21 @@ class StreamStandIn(StandIn):
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+
+
+def _complete(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, object]) -> None:
+    """Run something on a loop to its end, even from a function that the loop is running."""
+    if not loop.is_running():
+        loop.run_until_complete(work)
+        return
+    try:
+        for _ in range(TURNS):
+            if work.send(None) is not None:  # it waits for a future, and not only for its next turn
+                break
+    except StopIteration:
+        return
+    work.close()
+    raise RuntimeError("a stand-in waits while it begins: use `async with`")
 
 
 def _complain(task: asyncio.Task[None]) -> None:
