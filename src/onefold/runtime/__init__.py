@@ -23,10 +23,11 @@ from onefold.core.errors import Misconfigured
 from onefold.core.terms import Seconds
 
 if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
+    from asyncio import AbstractEventLoop, StreamReader, StreamWriter
 
     from onefold.runtime.commands import Ended
     from onefold.runtime.http import Answer, Ask, Clients
+    from onefold.runtime.listener import Listener
     from onefold.runtime.threads import Drawn
     from onefold.runtime.websocket import Connection, Opening
 
@@ -43,11 +44,18 @@ class Runtime:
     inline = False
     """Whether blocking functions run on the event loop itself, because time stands still meanwhile."""
 
+    loop: AbstractEventLoop | None = None
+    """The event loop that beats for blocking ledgers, if time is virtual; else a thread does."""
+
     proxies = True
     """Whether connections go through the proxies that the environment names."""
 
     def __init__(self) -> None:
         self._clients: Clients | None = None
+
+    def another(self) -> Runtime:
+        """Return a runtime of the same kind, for one more worker."""
+        return Runtime()
 
     # ----- time
 
@@ -141,6 +149,12 @@ class Runtime:
         import asyncio
 
         return await asyncio.open_connection(host, port, limit=longest)
+
+    def listener(self, host: str, port: int) -> Listener:
+        """Take a port, to be served later; port 0 takes any. One that is in use raises OSError."""
+        from onefold.runtime.listener import Listener
+
+        return Listener(host, port)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from onefold.core.terms import Seconds
 from onefold.runtime import Runtime
 from onefold.runtime.commands import Ended, NotStarted
+from onefold.runtime.listener import Answer, Listener
 from onefold.runtime.threads import Drawn
 from onefold.testing.virtual import VirtualLoop
 
@@ -33,18 +34,29 @@ class VirtualRuntime(Runtime):
         super().__init__()
         self.ahead = 0.0
         """Seconds by which this worker's time of day is ahead of the true one; monotonic time never jumps."""
-        self._loop = loop
+        self.loop: VirtualLoop = loop
         self._began = began
         self._random = Random(f"runtime {seed}")
+        self._seed = seed
+        self._others = 0
+
+    def another(self) -> VirtualRuntime:
+        self._others += 1
+        return VirtualRuntime(self.loop, f"{self._seed} {self._others}", self._began)
 
     def time(self) -> float:
-        return self._began + self._loop.time() + self.ahead
+        return self._began + self.loop.time() + self.ahead
 
     def monotonic(self) -> float:
-        return self._loop.time()
+        return self.loop.time()
 
     def wait(self, seconds: Seconds) -> None:
-        raise RuntimeError(f"something blocks for {seconds:g} s, but a virtual clock stands still meanwhile")
+        """Let virtual time pass; on the running loop nothing may block."""
+        if self.loop.is_running():
+            raise RuntimeError(
+                f"something blocks for {seconds:g} s, but a virtual clock stands still meanwhile"
+            )
+        self.loop.run_until_complete(asyncio.sleep(seconds))
 
     def random(self) -> float:
         return self._random.random()
@@ -65,10 +77,32 @@ class VirtualRuntime(Runtime):
     def drawn(self, items: Iterable[T], most: int) -> Drawn[T]:
         return _DrawnHere(items, most)
 
+    def listener(self, host: str, port: int) -> Listener:
+        return _ListenerHere(self.loop, host, port)
+
     async def command(
         self, program: Sequence[str], text: str, variables: Mapping[str, str], within: Seconds
     ) -> Ended:
         raise NotStarted(f"{program[0]} is not started: a simulation runs no programs")
+
+
+class _ListenerHere(Listener):
+    """A port on the network of the loop."""
+
+    def __init__(self, loop: VirtualLoop, host: str, port: int) -> None:
+        self._server = loop.network.bind(asyncio.Protocol, host, port)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._server.addresses[0]
+
+    async def serve(self, answer: Answer, longest: int) -> None:
+        self.close()  # the server of the streams takes the port over before anybody else can
+        async with await asyncio.start_server(answer, *self.address, limit=longest) as server:
+            await server.serve_forever()
+
+    def close(self) -> None:
+        self._server.close()
 
 
 class _DrawnHere(Drawn[T]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
@@ -18,6 +17,8 @@ import anyio
 
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.drive import AsyncPorts
+from onefold.runtime import current
+from onefold.runtime.listener import Listener
 from onefold.worker.metrics import exposition
 from onefold.worker.observing import Observation
 
@@ -40,19 +41,17 @@ def address(written: str, origin: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def bound(written: str, origin: str) -> socket.socket:
+def bound(written: str, origin: str) -> Listener:
     """Take the port before anything runs, so that a port in use is said at once."""
     host, port = address(written, origin)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        taken = socket.create_server((host, port), family=family)
+        taken = current().listener(host, port)
     except OSError as error:
         raise Misconfigured(
             f"listen is {written!r} (from {origin}), but {host} port {port} cannot be had: {error.strerror}; "
             "choose another, or 0 for any"
         ) from error
-    taken.setblocking(False)
-    if not _is_loopback(taken.getsockname()[0]):
+    if not _is_loopback(taken.address[0]):
         log.warning("health and metrics can be read by whoever reaches %s: nothing asks for a password", host)
     return taken
 
@@ -64,21 +63,19 @@ def _is_loopback(host: str) -> bool:
 class Listening:
     """Answers questions about one worker."""
 
-    def __init__(self, taken: socket.socket, observation: Observation) -> None:
+    def __init__(self, taken: Listener, observation: Observation) -> None:
         self._taken = taken
         self._observation = observation
 
     @property
     def url(self) -> str:
         """Where to ask; the port is the real one, also if any was asked for."""
-        host, port = self._taken.getsockname()[:2]
+        host, port = self._taken.address
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def attend(self, ports: AsyncPorts) -> None:
         """Answer until cancelled."""
-        server = await asyncio.start_server(self._served, sock=self._taken, limit=LONGEST)
-        async with server:
-            await server.serve_forever()
+        await self._taken.serve(self._served, LONGEST)
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

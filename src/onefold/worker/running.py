@@ -68,7 +68,7 @@ class Worker:
         if len(set(names)) != len(names):
             raise Misconfigured(f"two pipelines have one name: {', '.join(sorted(names))}")
         self.pipelines = tuple(pipelines)
-        self.runtime = runtime or Runtime()
+        self.runtime = runtime or current().another()
         """What everything in this worker waits, draws and connects by; a simulation gives another."""
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.tallies = {one.name: Tally(one.sources) for one in pipelines}
