@@ -13,6 +13,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NamedTuple
 
 from onefold.apps.copytrade.answers import CHAIN_ID, Block, confirms, parse
@@ -237,7 +238,8 @@ class ChainTrades:
         Then the next one reads from the cursor on, which has not passed this transaction.
         """
         try:
-            receipt = await self._rpc.receipt(transaction, block, self._how.patience, self._is_readable)
+            fits = partial(self._fits, block)
+            receipt = await self._rpc.receipt(transaction, block, self._how.patience, fits)
             number = int(receipt["blockNumber"], 16)
             if abs(number - block.number) > JUMP:
                 raise ValueError(f"it is of block {number}, and {block.number} was announced")
@@ -250,10 +252,15 @@ class ChainTrades:
             raise Disconnected(str(error)) from error
         return self._traded(receipt, number, time)
 
-    def _is_readable(self, receipt: dict[str, Any]) -> bool:
-        """Say whether a receipt can be believed: a log announced it, so it has logs and did not fail."""
+    def _fits(self, block: Block, receipt: dict[str, Any]) -> bool:
+        """Say whether a receipt can be believed without a second node.
+
+        A log announced it, so it has logs, did not fail, and is of a block near the announced one.
+        """
         announced = bool(receipt["logs"]) and receipt["status"] == "0x1"
-        return announced and not trades(receipt, self._followed, self._contracts, 0)[1]
+        near = abs(int(receipt["blockNumber"], 16) - block.number) <= JUMP
+        timely = (stamp(receipt) or 0) <= self._clock() + AHEAD
+        return announced and near and timely and not trades(receipt, self._followed, self._contracts, 0)[1]
 
     def _traded(self, receipt: dict[str, Any], number: int, time: int) -> _Read:
         found, broken = trades(receipt, self._followed, self._contracts, time)
