@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
@@ -14,6 +13,7 @@ from uuid import UUID
 from onefold.cli.findings import Finding, encryption, worker_clock
 from onefold.core.errors import OnefoldError
 from onefold.core.story import span
+from onefold.runtime import current
 from onefold.stores.cassandra.address import PROTOCOL, Address
 from onefold.stores.cassandra.rows import LINGER, Row
 
@@ -35,9 +35,9 @@ EPOCH = 0x01B21DD213814000
 def look(client: Any) -> Iterator[Finding]:
     """Ask a server, through the store's own session, and judge it."""
     where: Address = client.address
-    before = time.time()
+    before = current().time()
     [local] = _asked(client, "SELECT release_version, now() AS now FROM system.local")
-    after = time.time()
+    after = current().time()
     settings = {row["name"]: row["value"] or "" for name in SETTINGS for row in _setting(client, name)}
     keyspace = _keyspace(client, where.keyspace)
     copies = fewest(keyspace)

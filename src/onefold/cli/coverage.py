@@ -6,7 +6,6 @@ It reads the tiles that workers wrote; what a tile's state means is decided in `
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from onefold.cli.text import counted, cut
 from onefold.core.coverage import Span, Tile, tiles
 from onefold.core.story import moment, span
 from onefold.core.tiles import IN, Run, covered, runs
+from onefold.runtime import current
 from onefold.worker.coverage import Noted, known
 
 WIDTH = 60
@@ -73,7 +73,7 @@ def coverage(series: str | None, since: str | None) -> int:
         noted = [one for one in every if series in (None, one.series.name, _full(one))]
         if series is not None and not noted:
             raise _unknown(series, every)
-        found = [_covered(store, one, start, time.time()) for one in noted]
+        found = [_covered(store, one, start, current().time()) for one in noted]
     if options.json:
         emit(*(as_json(one) for one in found))
     elif found:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import datetime
-from secrets import token_hex
 from typing import Any
 
 import click
@@ -19,6 +17,7 @@ from onefold.cli.talk import agreed, data, emit, operator, say
 from onefold.cli.text import cut, table
 from onefold.core.documents import listed
 from onefold.core.story import moment, span
+from onefold.runtime import current
 from onefold.worker.liveness import behind, is_wrong, status_of
 from onefold.worker.operating import Closing, Move, close, cursor, cursors, forward, gaps, move
 from onefold.worker.progress import position
@@ -50,7 +49,7 @@ def cursors_(context: click.Context) -> int:
     with opened(options) as store:
         found, missing = store.run(cursors()), store.run(gaps())
         told = {_name(one.value): one.value for _, one in store.run(listed("sources"))}
-    found = [_as_of(time.time(), one, told.get(_name(one))) for one in found]
+    found = [_as_of(current().time(), one, told.get(_name(one))) for one in found]
     if options.json:
         emit(*(_json(one, missing) for one in found))
     else:
@@ -142,7 +141,7 @@ def set_(pipeline: str, source: str, wanted: str, skip: bool, by: str | None) ->
         if not agreed(options, f"Move {pipeline}/{source} from {stands} to {wanted}?"):
             return Code.FAILED
         act = Move(pipeline, source, at, who, generation)
-        moved = store.run(move(act, token_hex(16)), UNSURE)
+        moved = store.run(move(act, current().token()), UNSURE)
     if moved is None:
         reason = "another operator moved it meanwhile"
         raise Problem(Code.FAILED, Facts("it changed meanwhile", reason, steps=("onefold cursors",)))
@@ -182,7 +181,7 @@ def close_(pipeline: str, source: str, until: str, reason: str, by: str | None) 
         # A gap is stored under its number; a person may name it by the time that was shown.
         named = next((str(end) for end in ends if until in (str(end), place(end, True))), until)
         wanted = Closing(pipeline, source, named, reason, who)
-        closed = store.run(close(wanted, token_hex(16)), "whether the gap was closed is not known")
+        closed = store.run(close(wanted, current().token()), "whether the gap was closed is not known")
         missing = [] if closed else store.run(gaps())
     if closed is None:
         raise _no_gap(wanted, missing)

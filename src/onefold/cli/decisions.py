@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from secrets import token_hex
 from shlex import quote
 from typing import Any, NamedTuple, get_args
 
@@ -29,6 +28,7 @@ from onefold.core.flow import Flow
 from onefold.core.key import Key
 from onefold.core.reasons import carried
 from onefold.core.story import command, moment, next_steps, tell
+from onefold.runtime import current
 
 _LEFT = {"lost": "changed meanwhile", "unknown": "not confirmed"}
 _TOLD = {"retried": "made due", "resolved": "resolved"}
@@ -128,7 +128,7 @@ def _resolve_key(store: Opened, key: Key, seen: Seen, decision: Decision, option
 
 def _resolving(key: Key, shown: Entry, decision: Decision) -> Flow[Answer]:
     happened, body, by, reason = decision
-    return operate.resolve(key, happened, body, by, token_hex(16), shown, reason)
+    return operate.resolve(key, happened, body, by, current().token(), shown, reason)
 
 
 def _resolve_scope(store: Opened, scope: str, why: Why | None, decision: Decision, options: Asked) -> int:
@@ -230,7 +230,7 @@ def retry_key(store: Opened, key: Key, seen: Seen, who: str, reason: str, option
         raise _may_double(key, seen, store)
     if not _sure(options, f"{tell(key, seen)}\nRun it again?"):
         return Code.FAILED
-    flow = operate.retry(key, who, token_hex(16), seen.entry, reason)
+    flow = operate.retry(key, who, current().token(), seen.entry, reason)
     return _told(store.run(flow, UNSURE), key, store, options)
 
 
@@ -255,7 +255,7 @@ def _retry_scope(store: Opened, scope: str, who: str, reason: str, options: Aske
     for entries in store.found(scope, ("free", "parked")):
         for key, seen in entries:
             if _wanted(seen):
-                flow = operate.retry(key, who, token_hex(16), seen.entry, reason)
+                flow = operate.retry(key, who, current().token(), seen.entry, reason)
                 state = store.run(flow, f"no effect ran; {came['settled']:,} were made due before").state
                 came[_LEFT.get(state, state)] += 1
             elif seen.entry and seen.entry.state == "parked":

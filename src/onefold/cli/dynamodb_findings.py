@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -15,6 +14,7 @@ from onefold.cli.findings import Finding, Level, encryption, worker_clock
 from onefold.core.entry import FIELDS
 from onefold.core.errors import OnefoldError
 from onefold.core.story import span
+from onefold.runtime import current
 from onefold.stores.dynamodb.items import LINGER
 from onefold.stores.dynamodb.requests import Outcome, Request
 from onefold.stores.dynamodb.schema import EXPIRY
@@ -43,7 +43,7 @@ def look(client: Any) -> Iterator[Finding]:
     yield expiry(expires)
     if "date" in headers:
         told = parsedate_to_datetime(headers["date"]).timestamp()
-        yield clock(told, time.time(), client.address.max_skew)
+        yield clock(told, current().time(), client.address.max_skew)
 
 
 def server(headers: Mapping[str, str]) -> Finding:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onefold.cli import findings
 from onefold.cli.findings import Finding
 from onefold.drive import run
+from onefold.runtime import current
 from onefold.stores.mariadb.address import Address
 from onefold.stores.mariadb.plan import Statement
 from onefold.stores.mariadb.schema import schema_version
@@ -60,9 +60,9 @@ _COLUMNS = Statement(
 
 def look(client: Any) -> Iterator[Finding]:
     """Ask a server, through the store's own connection, and judge it."""
-    before = time.time()
+    before = current().time()
     [[(replicas, now)]] = client.execute_many([_FACTS])
-    after = time.time()
+    after = current().time()
     [rows, foreign, columns] = client.execute_many([_SETTINGS, _ENGINES, _COLUMNS])
     told = {**dict(rows), "replicas": str(replicas)}
     yield version(told)

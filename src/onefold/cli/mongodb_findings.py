@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from onefold.cli import findings
 from onefold.cli.findings import Finding
 from onefold.core.errors import Misconfigured, Unreachable
 from onefold.drive import run
+from onefold.runtime import current
 from onefold.stores.mongodb.address import Address
 from onefold.stores.mongodb.documents import ENTRIES, NOW, OPEN_INDEX
 from onefold.stores.mongodb.schema import INDEXES, META, VERSION, schema_version
@@ -35,9 +35,9 @@ def look(client: Any) -> Iterator[Finding]:
     yield collection(_listed(client, {"listCollections": 1, "filter": {"name": ENTRIES}}))
     yield indexes(_listed(client, {"listIndexes": ENTRIES}))
     yield findings.schema(run(schema_version(), Clients(client)), VERSION)
-    before = time.time()
+    before = current().time()
     [told] = client.execute({"find": META, "filter": {"_id": "schema"}, "projection": {"now": NOW}})
-    yield findings.server_clock(told["now"], (before + time.time()) / 2)
+    yield findings.server_clock(told["now"], (before + current().time()) / 2)
 
 
 def _status(client: Any) -> Told:

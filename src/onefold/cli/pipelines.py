@@ -5,7 +5,6 @@ Pure functions over documents, but for `read_pipelines`, which asks the store fo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from onefold.cli.sources import REPORTED
 from onefold.cli.text import counted, table
 from onefold.core.documents import listed
 from onefold.core.story import span
+from onefold.runtime import current
 from onefold.worker import operating
 from onefold.worker.liveness import behind, is_wrong, status_of
 
@@ -37,7 +37,7 @@ class PipelineLine(NamedTuple):
 def read_pipelines(store: Opened) -> list[PipelineLine]:
     """Read what workers wrote about their pipelines."""
     sources = [one.value for _, one in store.run(listed("sources"))]
-    return pipelines(sources, store.run(operating.gaps()), time.time())
+    return pipelines(sources, store.run(operating.gaps()), current().time())
 
 
 def pipelines(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from onefold.cli import findings
 from onefold.cli.findings import Finding
 from onefold.core.transport import Protection
 from onefold.drive import run
+from onefold.runtime import current
 from onefold.stores.postgresql.plan import Statement
 from onefold.stores.postgresql.schema import schema_version
 from onefold.stores.shells import Clients
@@ -39,9 +39,9 @@ _FACTS = Statement(
 
 def look(client: Any) -> Iterator[Finding]:
     """Ask a server, through the store's own connection, and judge it."""
-    before = time.time()
+    before = current().time()
     [[(recovering, standbys, now)]] = client.execute_many([_FACTS])
-    after = time.time()
+    after = current().time()
     [rows] = client.execute_many([_SETTINGS])
     told = {name: setting for name, setting, _ in rows}
     told |= {f"source of {name}": source for name, _, source in rows}

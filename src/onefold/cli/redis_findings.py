@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onefold.cli.findings import Finding, encryption, server_clock
 from onefold.core.errors import Misconfigured
+from onefold.runtime import current
 from onefold.stores.redis.address import Address
 from onefold.stores.redis.plan import Command
 
@@ -23,9 +23,9 @@ NEARLY_FULL = 0.9
 
 def look(client: Any) -> Iterator[Finding]:
     """Ask a server, through the store's own connection, and judge it."""
-    before = time.time()
+    before = current().time()
     [moment_told] = client.execute_many([Command(("TIME",))])
-    after = time.time()
+    after = current().time()
     seconds, micros = map(int, moment_told)
     told = _info(client.execute_many([Command(("INFO", "all"))])[0]) | _settings(client)
     yield version(told)

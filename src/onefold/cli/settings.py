@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import click
@@ -20,6 +19,7 @@ from onefold.cli.text import table
 from onefold.core.documents import listed
 from onefold.core.errors import Misconfigured
 from onefold.core.story import moment
+from onefold.runtime import current
 from onefold.worker.settings import Stored, checked, get, put
 
 COMMANDS = {"get": "onefold.cli.settings:get_", "put": "onefold.cli.settings:put_"}
@@ -121,7 +121,7 @@ def put_(name: str, file: str | None, over: int | None, by: str | None) -> int:
             raise _changed(name, f"number {number} stands, not {over}")
         if stands and not agreed(options, f"Replace {name}, number {number}, put by {stands.by}?"):
             return Code.FAILED
-        stored = store.run(put(name, value, who, token_hex(16), number), UNSURE)
+        stored = store.run(put(name, value, who, current().token(), number), UNSURE)
     if stored is None:
         raise _changed(name, "somebody else put it meanwhile")
     if options.json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ from onefold.cli.talk import data, emit, say
 from onefold.cli.text import cut, table
 from onefold.core.documents import listed
 from onefold.core.story import moment, span
+from onefold.runtime import current
 from onefold.worker.liveness import age, behind, dead, is_dead, is_wrong, living, not_replaced, status_of
 
 HEAD = ("pipeline", "source", "status", "seen", "won", "twice", "first", "late", "missed", "connected since")
@@ -49,7 +49,7 @@ def sources(pipeline: str | None) -> int:
         # A pool serves whoever names it, and belongs to no pipeline.
         pools = [] if pipeline else [one.value for _, one in store.run(listed("endpoints"))]
     found = [one for one in found if pipeline in (None, one.get("pipeline"))]
-    now = time.time()
+    now = current().time()
     if options.json:
         emit(*(_json(one, now) for one in found), *(_pool_json(one) for one in pools))
     elif not found:

@@ -15,8 +15,13 @@ from onefold.cli.opened import Opened
 from onefold.cli.status import HEAD, Account, as_json, headline, notes, rows
 from onefold.cli.talk import data, emit
 from onefold.cli.text import shown
+from onefold.runtime import current
 
 Show = Callable[[Account, Opened], None]
+
+
+def _present() -> datetime:
+    return datetime.fromtimestamp(current().time(), UTC)
 
 
 @contextmanager
@@ -41,7 +46,7 @@ def _lines(json: bool) -> Show:
         if json:
             emit(told)
         else:
-            data(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}  {headline(account)}, {account.silent:,} silent")
+            data(f"{_present():%Y-%m-%d %H:%M:%SZ}  {headline(account)}, {account.silent:,} silent")
 
     return show
 
@@ -60,7 +65,7 @@ def _drawn() -> Iterator[Show]:
             board.add_column(name, justify="right" if 0 < at < len(HEAD) - 1 else "left")
         for row in rows(account):
             board.add_row(*(Text(shown(cell)) for cell in row))
-        top = f"{store.safe_url}  {datetime.now(UTC):%H:%M:%SZ}  {headline(account)}"
+        top = f"{store.safe_url}  {_present():%H:%M:%SZ}  {headline(account)}"
         dim = (Text(shown(note), style="dim") for note in notes(account))
         return Group(Text(shown(top)), board, *running(account), *dim)
 

@@ -18,6 +18,7 @@ from onefold.core.protocol import renew
 from onefold.core.pulse import Pulse, due, soonest
 from onefold.drive.guard import Guard
 from onefold.drive.waiting import AsyncPorts, Ports, arun, run
+from onefold.runtime import current
 from onefold.runtime.process import PROCESS
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ LONGEST_REST = 3600.0
 
 
 class Heart:
-    """Renews everything held in one batch, from one daemon thread that lives while there is work."""
+    """Renews everything held in one batch, from one daemon thread that lives while there is work.
+
+    Where time is virtual there is no thread: the event loop beats as time passes.
+    """
 
     def __init__(self, ports: Callable[[], Ports], linger: float = LINGER) -> None:
         self._ports = ports
@@ -45,6 +49,7 @@ class Heart:
         self._changed: SimpleQueue[None] = SimpleQueue()
         self._wakes = float("inf")
         self._thread: threading.Thread | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def add(self, *pulses: Pulse) -> None:
         """Keep claims alive from now on."""
@@ -64,6 +69,10 @@ class Heart:
             self._pulses.pop(id(pulse), None)
 
     def _wake(self) -> None:
+        loop = current().loop
+        if loop is not None:
+            self._beat_on(loop)
+            return
         with self._guard:
             # Asked of the thread itself: an interrupt may have come before it was started.
             if self._thread is not None and self._thread.is_alive():
@@ -73,6 +82,20 @@ class Heart:
             live = partial(copy_context().run, self._live)
             self._thread = threading.Thread(target=live, name="onefold-heart", daemon=True)
             self._thread.start()
+
+    def _beat_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have a loop beat when the next claim is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wakes = soonest(list(self._pulses.values()))
+        if self._wakes < float("inf"):
+            rest = max(self._wakes - self._ports().clock.monotonic(), 0.0)
+            self._timer = loop.call_later(rest, self._beat_due, loop)
+
+    def _beat_due(self, loop: asyncio.AbstractEventLoop) -> None:
+        if batch := due(list(self._pulses.values()), self._ports().clock.monotonic()):
+            self._beat(batch)
+        self._beat_on(loop)
 
     def _live(self) -> None:
         while batch := self._next():

@@ -6,7 +6,6 @@ journal has a line for every minute that truly had one, every correction, and ev
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
@@ -14,6 +13,7 @@ from typing import Any
 
 from onefold.core.calendar import Calendar, fx_week, open_in
 from onefold.core.coverage import Span
+from onefold.runtime import now
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.site import Request, Response, Site
@@ -35,7 +35,7 @@ class Bars(Site):
         *,
         key: str = KEY,
         page: int = 500,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = now,
     ) -> None:
         self.journal = journal or Journal()
         self.key = key

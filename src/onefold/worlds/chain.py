@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from websockets.asyncio.server import ServerConnection
 
+from onefold.runtime import now
 from onefold.worlds.journal import Journal
 from onefold.worlds.mischief import Mischief
 from onefold.worlds.site import Request, Response, Site
@@ -81,7 +81,7 @@ class Block(NamedTuple):
 class Chain(Events):
     """Blocks, one after another, until a fork replaces the last of them."""
 
-    def __init__(self, journal: Journal | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, journal: Journal | None = None, clock: Callable[[], float] = now) -> None:
         super().__init__(journal)
         self._clock = clock
         self._forks = 0

@@ -233,11 +233,11 @@ def _tell(refused: Sequence[Misconfigured]) -> None:
         log.warning("not moved: %d more items that name no signal", len(refused) - REFUSALS_SHOWN)
 
 
-def items(place: str, standard_input: TextIO = sys.stdin) -> Iterator[Mapping[str, Any]]:
+def items(place: str, standard_input: TextIO | None = None) -> Iterator[Mapping[str, Any]]:
     """Give the items of a table by its URL, of a file that AWS tools wrote, or of standard input (`-`)."""
     if place.startswith("dynamodb:"):
         return dynamodb_items(place)
-    return exported(standard_input.read() if place == "-" else _read(place))
+    return exported((standard_input or sys.stdin).read() if place == "-" else _read(place))
 
 
 def _read(file: str) -> str:
