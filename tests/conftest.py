@@ -1,4 +1,4 @@
-"""What holds for every test: --slow, --stalls, the closing line about stores, and the servers' fixtures."""
+"""What holds for every test: --slow, the closing line about stores, coverage, and the servers' fixtures."""
 
 import os
 import signal
@@ -11,10 +11,9 @@ import pytest
 from coverage import Coverage
 from hypothesis import settings
 
-from tests.stalls import Stalls
 from tests.stores_tested import StoresTested
 
-pytest_plugins = ["tests.servers.fixtures", "tests.servers.cassandra_guarded"]
+pytest_plugins = ["tests.launchers.fixtures", "tests.launchers.cassandra_guarded"]
 
 
 # Lines are not counted in a forked child. Its counts are lost anyway, and the lock of the counters may belong
@@ -33,17 +32,12 @@ MEASURED = ("core", "crashes", "drive", "ledger", "runtime")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the slow tests too")
-    parser.addoption(
-        "--stalls", type=float, metavar="SECONDS", help="let processes of the run stand still, up to so long"
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Started behind a shell script's `&` they would be deaf to it, and so would every process they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(StoresTested(), "stores-tested")
-    if config.getoption("--stalls") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Stalls(config.getoption("--stalls")), "stalls")
 
 
 @pytest.hookimpl(wrapper=True)

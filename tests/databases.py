@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -13,13 +14,12 @@ import pytest
 
 from onefold.stores import connect
 from onefold.tables import Kind, kind_of
-from onefold.tables.mariadb import DRIVER as MARIADB
+from onefold.tables.mariadb import DRIVER
 
-KINDS = [
-    pytest.param("sqlite", marks=pytest.mark.store("sqlite")),
-    pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
-    pytest.param("mariadb", marks=pytest.mark.store("mariadb")),
-]
+SQLITE, POSTGRESQL, MARIADB = (
+    pytest.param(kind, marks=pytest.mark.store(kind)) for kind in ("sqlite", "postgresql", "mariadb")
+)
+"""Parameters of a fixture that gives a place. A fast test has a file of SQLite, others have a server."""
 
 
 class Place:
@@ -36,10 +36,11 @@ class Place:
                 # The same copy of SQLite as the code under test: one file, one library.
                 self._connection: Any = apsw.Connection(url.removeprefix("sqlite:///"))
                 self._connection.set_busy_timeout(5000)
+                self._connection.execute("PRAGMA synchronous = off")  # tests write many rows one by one
             case "postgresql":
                 self._connection = psycopg.connect(url, autocommit=True)
             case _:
-                self._connection = MARIADB.connect(url, 5.0)
+                self._connection = DRIVER.connect(url, 5.0)
                 self._connection.autocommit(True)
 
     def run(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
@@ -61,8 +62,9 @@ class Place:
         self.store.close()
 
 
-def opened(kind: str, request: pytest.FixtureRequest, folder: Any) -> Iterator[Place]:
-    """Give a place of a kind, for one test."""
+def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[Place]:
+    """Give a place of the kind that the fixture is asked for, for one test."""
+    kind = request.param
     url = f"sqlite:///{folder}/shop.db" if kind == "sqlite" else request.getfixturevalue(f"{kind}_url")
     place = Place(url)
     try:

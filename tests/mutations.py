@@ -14,9 +14,6 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-COUNT = 10_000
-"""Mutations for each parser in the everyday run."""
-
 Row = dict[str, Any]
 
 
@@ -45,7 +42,7 @@ def pages(
     rows: Sequence[Row],
     *,
     owners: Mapping[str, Any] | None = None,
-    count: int = COUNT,
+    count: int,
     size: int = 3,
     seed: int = 0,
 ) -> Iterator[Page]:

@@ -5,6 +5,7 @@ also when they ran in other processes, and closes the run with one line. It must
 tested only if at least one of its tests passed and none failed. Which servers run here is `./dev servers`.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,8 @@ class StoresTested:
         if reporter is not None and not session.config.option.collectonly:
             counts = {kind: len(reporter.stats.get(kind, ())) for kind in KINDS}
             reporter.write_line(f"{words_for(counts)}; {self.sentence()}")
+            if told := os.environ.get("ONEFOLD_COUNTS"):  # set by ./dev test, which adds up its tiers
+                Path(told).write_text(words_for(counts))
 
     def sentence(self) -> str:
         tested = [store for store in STORES if self.passed[store] and not self.failed[store]]

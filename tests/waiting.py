@@ -1,22 +1,23 @@
-"""Waiting for a condition of the outside: a process, a file, a socket has no event that a test could await.
+"""Waiting for a condition that has no event: a process, a file, a worker that goes on by itself.
 
-This is the only place in which tests look again after a pause. A condition that never holds is an error,
-with what is to be said about it. Whoever has an event awaits that.
+This is the only place in which tests look again after a pause. On a virtual loop the pause is virtual, so it
+costs nothing. A condition that never holds is an error that says what is known. A test that has an event
+awaits the event.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 
 import anyio
+
+from onefold.runtime import current
 
 PACE = 0.01
 """Seconds between two looks."""
 
 PATIENCE = 90.0
-"""Seconds for a machine that has much else to do; what holds is seen at once."""
+"""Seconds until a condition counts as never met. No test waits so long unless it fails."""
 
 
 def wait_for(
@@ -26,17 +27,18 @@ def wait_for(
     meanwhile: Callable[[], object] = lambda: None,
     story: Callable[[], str] = lambda: "",
 ) -> None:
-    """Look until it is so. `meanwhile` is done after each look; `story` says what is known if it never is."""
-    looks, deadline = threading.Event(), time.monotonic() + seconds
+    """Block until a condition holds. `meanwhile` is called between looks; `story` tells what is known."""
+    runtime = current()
+    deadline = runtime.monotonic() + seconds
     while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"it did not come to that within {seconds:g} s; {story()}")
+        if runtime.monotonic() > deadline:
+            raise AssertionError(f"the condition was not met within {seconds:g} s; {story()}")
         meanwhile()
-        looks.wait(PACE)
+        runtime.wait(PACE)
 
 
 async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """The same, while other tasks run."""
+    """Await a condition while other tasks run."""
     with anyio.fail_after(seconds):
-        while not condition():  # noqa: ASYNC110  (a condition of the outside has no event)
+        while not condition():  # noqa: ASYNC110  (a condition without an event)
             await anyio.sleep(PACE)

@@ -39,7 +39,7 @@ def _started(python: str, store: str, variable: str) -> Iterator[str]:
     # The server lives until its companion reads the end of our pipe: also if this process is killed.
     companion = ["sh", "-c", f'echo "${variable}"; exec cat']
     with subprocess.Popen(
-        [python, "-m", "tests.servers", store, "--", *companion],
+        [python, "-m", "tests.launchers", store, "--", *companion],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

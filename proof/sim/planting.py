@@ -1,13 +1,15 @@
 """Plants a bug: production modules are imported anew, with some of their text or a function replaced.
 
-For a process of its own only: what was imported before the planting is forgotten, but objects made of it
-live on. Files are read and never written.
+What was imported before the planting is forgotten, but objects made of it live on. So a bug stays for the
+rest of a process (`plant`), or for a block that uses nothing from before (`planted`). Files are read and
+never written.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
@@ -75,6 +77,27 @@ def _replaced(text: str, edit: Edit, name: str) -> str:
 
 def plant(bug: Bug) -> None:
     """Forget all modules of ours, and plant the bug into those that are imported from now on."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in FORGOTTEN]:
-        del sys.modules[name]
+    _forget()
     sys.meta_path.insert(0, Planter(bug))
+
+
+@contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    """Plant a bug into what is imported inside of the block; afterwards the modules are those from before."""
+    modules, finders = _ours(), sys.meta_path[:]
+    try:
+        plant(bug)
+        yield
+    finally:
+        sys.meta_path[:] = finders
+        _forget()
+        sys.modules.update(modules)
+
+
+def _ours() -> dict[str, ModuleType]:
+    return {name: one for name, one in sys.modules.items() if name.partition(".")[0] in FORGOTTEN}
+
+
+def _forget() -> None:
+    for name in _ours():
+        del sys.modules[name]

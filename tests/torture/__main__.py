@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from tests.servers.recipes import RECIPES
-from tests.servers.server import Missing, NotReady, Server, running
+from tests.launchers.recipes import RECIPES
+from tests.launchers.server import Missing, NotReady, Server, running
 
 TORTURE = [sys.executable, "-m", "onefold.testing.torture"]
 ASK = "import socket; s = socket.socket(socket.AF_UNIX); s.connect({!r}); exit(s.recv(4) != b'back')"
