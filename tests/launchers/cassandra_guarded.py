@@ -14,7 +14,7 @@ import pytest
 
 from tests.launchers.cassandra import Cassandra, Current
 from tests.launchers.fixtures import excuse
-from tests.launchers.server import Command, Missing, Server, running
+from tests.launchers.server import Command, Missing, Server, in_memory, running
 
 SUPERUSER = "cassandra"
 TOMBSTONES = 400
@@ -85,7 +85,7 @@ def guarded_cassandra() -> Iterator[Server]:
     """A server that is not to be trusted, for the length of a run."""
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(running(GuardedCassandra()))
+            server = stack.enter_context(running(GuardedCassandra(), in_memory()))
         except Missing as missing:
             excuse(f"cassandra: {missing}")
         yield server

@@ -1,19 +1,21 @@
 """Servers as fixtures: `postgresql_server` for the length of a run, `postgresql_url` a fresh place per test.
 
-A server starts at its first use, once in every process that runs tests; tests of one server are kept in one
-process, so with `--dist loadgroup` each starts once. A server that cannot be had is a skip with the reason,
-and where CI=true a failure. Tests that stop or kill a server take `own_server`, never the shared ones.
+A server starts at its first use, once in every process that runs tests. With `--dist loadgroup` the tests of
+one server are kept in one process, or in two where a server starts quickly. A server that cannot be had is a
+skip with the reason, and where CI=true a failure. Tests that stop or kill a server take `own_server`, never
+the shared ones.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from tests.launchers.recipes import RECIPES
-from tests.launchers.server import Launched, Missing, Server, running
+from tests.launchers.server import Launched, Missing, Server, in_memory, running
 
 OwnServer = Callable[[str], Server]
 
@@ -23,7 +25,7 @@ def lent(name: str) -> Iterator[Server]:
     """Lend a server by name, or end the test with the reason why there is none."""
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(running(RECIPES[name]))
+            server = stack.enter_context(running(RECIPES[name], in_memory()))
         except Missing as missing:
             excuse(f"{name}: {missing}")
         yield server
@@ -84,14 +86,37 @@ def ours(server: Server) -> Launched:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if name := shared_server(item):
-                item.add_marker(pytest.mark.xdist_group(name))
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    places: dict[str | None, int] = {group: place for place, group in enumerate(LONGEST)}
+    order: dict[pytest.Item, int] = {}
+    for item in items:
+        group = group_of(item)
+        starts_its_own = "own_server" in getattr(item, "fixturenames", ())
+        order[item] = places.get(group, len(LONGEST) + (not starts_its_own))
+        if group and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=order.__getitem__)
 
 
-def shared_server(item: pytest.Item) -> str | None:
-    """Name the server whose shared instance a test uses, by its fixtures or by its mark of a store."""
+QUICK = ("postgresql", "mariadb", "mongodb")
+"""Servers that start within a second and have many tests, so two processes may each start one."""
+
+LONGEST = ("cassandra", "postgresql-0", "mariadb-0", "mongodb-0", "postgresql-1", "mariadb-1")
+"""The groups that take longest. They begin first, then tests that start servers of their own, or the last of
+them would run alone in the end."""
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """Name the tests that have to run in the process of this one, because they share a server.
+
+    A test that starts its own server and uses no shared one may run anywhere.
+    """
+    fixtures = set(getattr(item, "fixturenames", ()))
+    used = {name for name in RECIPES if fixtures & {f"{name}_server", f"{name}_url"}}
     marked = {name for mark in item.iter_markers("store") for name in mark.args}
-    used = {name.removesuffix("_server") for name in getattr(item, "fixturenames", ())}
-    return next((name for name in RECIPES if name in marked | used), None)
+    if not used and "own_server" in fixtures:
+        return None
+    name = next((name for name in RECIPES if name in marked | used), None)
+    half = crc32(item.nodeid.partition("::")[0].encode()) % 2  # tests of one file stay together
+    return f"{name}-{half}" if name in QUICK else name

@@ -62,7 +62,9 @@ class Installed:
 
     def command(self, folder: Path, port: int) -> Command:
         where: list[str | Path] = ["-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder]
-        args: list[str | Path] = [self._program(folder, "postgres"), *where, "-c", "max_connections=300"]
+        # What a killed server shared between its processes is then removed with its folder.
+        settings = ["-c", "dynamic_shared_memory_type=mmap", "-c", "max_connections=300"]
+        args: list[str | Path] = [self._program(folder, "postgres"), *where, *settings]
         # SIGINT is PostgreSQL's fast shutdown: it does not wait for clients to leave.
         return Command(args, user=self.user, farewell=signal.SIGINT)
 

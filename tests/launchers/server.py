@@ -28,6 +28,9 @@ __all__ = ["Command", "Given", "Launched", "Missing", "NotReady", "Program", "Re
 PORTS = range(20_000, 32_000)
 PATIENCE = 90.0
 AFTER_A_KILL = 20.0
+MEMORY = Path("/dev/shm")
+ROOM = 6 * 2**30
+"""Bytes that must be free there: for every server at the same time, and some of them twice."""
 
 
 class Missing(Exception):
@@ -109,7 +112,9 @@ class Server(Protocol):
 class Launched:
     """A server that this process starts, on a folder that nobody else has."""
 
-    def __init__(self, recipe: Recipe, program: Program, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, recipe: Recipe, program: Program, patience: float = PATIENCE, home: Path | None = None
+    ) -> None:
         self.name = recipe.name
         self.origin = program.origin
         self.version = ""
@@ -117,7 +122,7 @@ class Launched:
         """Seconds from the start of the process to its first answer, when it was last started."""
         self.port = free_port()
         self.url = recipe.url(self.port)
-        self.folder = Path(tempfile.mkdtemp(prefix=f"onefold-{recipe.name}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"onefold-{recipe.name}-", dir=home))
         self._recipe = recipe
         self._program = program
         self._patience = patience
@@ -248,16 +253,25 @@ def variable(recipe: Recipe) -> str:
     return f"{recipe.name.upper()}_URL"
 
 
-def server(recipe: Recipe) -> Given | Launched:
+def server(recipe: Recipe, home: Path | None = None) -> Given | Launched:
     """Give the server that the environment names, or one of our own, not yet started."""
     url = os.environ.get(variable(recipe))
-    return Given(recipe, url) if url else Launched(recipe, recipe.locate())
+    return Given(recipe, url) if url else Launched(recipe, recipe.locate(), home=home)
+
+
+def in_memory() -> Path | None:
+    """Return a place for the data of servers that is in the memory of this machine, if it has room for them.
+
+    For tests only, which kill processes and never the machine: nothing is lost there, and syncing is quick.
+    """
+    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM
+    return MEMORY if has_room and os.access(MEMORY, os.W_OK) else None
 
 
 @contextmanager
-def running(recipe: Recipe) -> Iterator[Given | Launched]:
-    """Have a server for the length of a with-block."""
-    lent = server(recipe)
+def running(recipe: Recipe, home: Path | None = None) -> Iterator[Given | Launched]:
+    """Have a server for the length of a with-block; `home` is where its data lies instead of on the disk."""
+    lent = server(recipe, home)
     try:
         lent.start()
         yield lent

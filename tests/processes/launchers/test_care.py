@@ -11,7 +11,7 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.launchers.fixtures import ours
-from tests.launchers.server import Command, Given, Launched, Missing, NotReady, free_port, running
+from tests.launchers.server import Command, Given, Launched, Missing, NotReady, free_port, in_memory, running
 from tests.waiting import wait_for
 
 
@@ -197,3 +197,17 @@ def test_a_test_that_would_end_or_change_a_server_is_skipped_where_it_is_not_our
 
     with pytest.raises(pytest.skip.Exception, match="SCRIPT_URL names a server that is not ours"):
         ours(given)
+
+
+def test_data_of_test_servers_lies_in_memory_only_where_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.launchers.server.MEMORY", tmp_path)
+    monkeypatch.setattr("tests.launchers.server.ROOM", 0)
+    with_room = in_memory()
+    monkeypatch.setattr("tests.launchers.server.ROOM", 2**62)
+    without_room = in_memory()
+    monkeypatch.setattr("tests.launchers.server.MEMORY", tmp_path / "nothing")
+
+    assert (with_room, without_room, in_memory()) == (tmp_path, None, None)
+    with running(Script(READY + WAIT), tmp_path) as server:
+        assert isinstance(server, Launched)
+        assert server.folder.parent == tmp_path
