@@ -1,4 +1,7 @@
-"""A user's database for tests, of every kind, looked into by a connection beside what is tested."""
+"""A user's database for tests, of every kind, looked into by a connection beside what is tested.
+
+Clients of servers are imported where they are used: fast tests use SQLite and run without them.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import psycopg
-import pymysql
 import pytest
 
 from onefold.stores import connect
 from onefold.tables import Kind, kind_of
-from onefold.tables.mariadb import DRIVER
 
 SQLITE, POSTGRESQL, MARIADB = (
     pytest.param(kind, marks=pytest.mark.store(kind)) for kind in ("sqlite", "postgresql", "mariadb")
@@ -38,8 +38,12 @@ class Place:
                 self._connection.set_busy_timeout(5000)
                 self._connection.execute("PRAGMA synchronous = off")  # tests write many rows one by one
             case "postgresql":
+                import psycopg
+
                 self._connection = psycopg.connect(url, autocommit=True)
             case _:
+                from onefold.tables.mariadb import DRIVER
+
                 self._connection = DRIVER.connect(url, 5.0)
                 self._connection.autocommit(True)
 
@@ -51,6 +55,8 @@ class Place:
         if self.kind == "sqlite":
             return list(self._connection.cursor().execute(sql, args))
         if self.kind == "mariadb":
+            import pymysql.cursors
+
             with pymysql.cursors.Cursor(self._connection) as cursor:
                 cursor.execute(sql.replace("?", "%s"), args)
                 return list(cursor.fetchall())

@@ -17,7 +17,7 @@ from onefold.core.coverage import Span
 from onefold.core.errors import Misconfigured
 from onefold.core.terms import Duration, seconds
 from onefold.runtime import current
-from onefold.tables import PATIENCE, Database
+from onefold.tables import PATIENCE, Database, kind_of
 from onefold.tables.names import checked_table, listed, quoted
 
 KEY = ("symbol", "timeframe", "timestamp_ms")
@@ -98,11 +98,11 @@ class BarTable:
     """Bars in a table of a database. `keep` and `stored` are for event loops, `write` and `read` block."""
 
     def __init__(self, url: str, table: str = "bars", *, patience: Duration = PATIENCE) -> None:
-        self._database = Database(url, seconds(patience, "patience"))
-        if self._database.kind == "mariadb":
+        if kind_of(url) == "mariadb":  # before its client, which nobody has to install for this
             raise Misconfigured(
                 "bars are stored in SQLite or PostgreSQL: write sqlite:///… or postgresql://…"
             )
+        self._database = Database(url, seconds(patience, "patience"))
         self._file = _file(url).absolute() if self._database.kind == "sqlite" else None
         self._table = checked_table(table)
         self._name = quoted(self._database.kind, self._table)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from onefold.apps.listings.schema import fresh, migrate, statements
+from onefold.apps.listings.schema import database_of, fresh, migrate, statements
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.tables import Database
 from onefold.worker.configuration import looked_up, nearest
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         url = named[0] if named else _configured()
         if is_missing(url):
             return _make(url, apply)
-        return _show(Database(url), apply)
+        return _show(database_of(url), apply)
     except OnefoldError as error:
         sys.stderr.write(f"{masked(str(error))}\n")
         return 1
@@ -76,7 +76,7 @@ def _file(url: str) -> Path:
 def _make(url: str, apply: bool) -> int:
     if apply:
         _file(url).touch()  # an empty file is a database without tables
-        return _show(Database(url), apply)
+        return _show(database_of(url), apply)
     for statement in fresh("sqlite"):
         sys.stdout.write(f"{statement};\n")
     sys.stderr.write(f"there is no file {_file(url)} yet: add --apply to make it\n")

@@ -13,7 +13,7 @@ from typing import Any
 from onefold import Ledger
 from onefold.core.errors import Misconfigured, OnefoldError
 from onefold.core.key import Key
-from onefold.tables import Database, Kind
+from onefold.tables import Database, Kind, kind_of
 from onefold.tables.migration import NOW, TYPES, Columns, conversion, index, migration
 from onefold.tables.names import checked, listed, quoted
 from onefold.tables.times import is_number, is_time
@@ -132,6 +132,12 @@ def kinds(kind: Kind) -> dict[str, str]:
         raise Misconfigured("listings keeps its tables in SQLite or PostgreSQL: name one of them as database")
     whole = {"sqlite": "INTEGER", "postgresql": "bigint"}
     return {**TYPES[kind], "id": ids[kind], "number": numbers[kind], "count": whole[kind]}
+
+
+def database_of(url: str) -> Database:
+    """Give the database of a URL, or refuse a kind in which listings has no tables."""
+    kinds(kind_of(url))
+    return Database(url)
 
 
 def created(kind: Kind, table: str, called: str | None = None) -> str:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from onefold.apps.listings.listing import Listing, listing, text
+from onefold.apps.listings.schema import database_of
 from onefold.apps.listings.sites import READ, Site, bare, changed, value, version
 from onefold.core.errors import Rejected
 from onefold.core.ports import Claim
@@ -19,7 +20,6 @@ from onefold.core.record import Record
 from onefold.core.rows import OLDEST, pick
 from onefold.core.wire import Unreadable, flaw, parse
 from onefold.runtime import current, now
-from onefold.tables import Database
 from onefold.tables.times import OURS, at, is_time
 
 
@@ -27,7 +27,7 @@ class Tables:
     """The user's database, and how it writes times."""
 
     def __init__(self, url: str) -> None:
-        self.database = Database(url)
+        self.database = database_of(url)
         self._types: dict[str, dict[str, str]] = {}
 
     def run(self, connection: Any, sql: str, *args: Any) -> list[dict[str, Any]]:
