@@ -35,6 +35,11 @@ FORBIDDEN = {
     "websockets": {"*"},
 }  # fmt: skip
 
+CLOCKS = {f"time.{name}" for name in FORBIDDEN["time"] - {"sleep"}} | {
+    f"datetime.{name}" for name in FORBIDDEN["datetime"]
+}
+"""What tells the machine's time. Real sleeps in fast tests are found while they run."""
+
 ALLOWED = {
     "drive/awaiting.py": {
         "anyio.to_thread": "stores in threads; with a runtime that is inline, none is used",
@@ -113,6 +118,19 @@ def test_everything_that_waits_or_draws_asks_the_runtime():
         f"{name} uses {used}: ask onefold.runtime.current() instead"
         for name, used in sorted(found())
         if used not in ALLOWED.get(name, ())
+    ]
+
+    assert complaints == []
+
+
+def test_fast_tests_read_no_clock_of_the_machine():
+    """Their time of day is the loop's. A test that compares the two holds on some days only."""
+    folder = ROOT / "tests" / "fast"
+    complaints = [
+        f"{path.relative_to(ROOT)} uses {used}: ask onefold.runtime.current() instead"
+        for path in sorted(folder.rglob("*.py"))
+        for used in sorted(set(uses(path.read_text("utf-8"))))
+        if used in CLOCKS
     ]
 
     assert complaints == []
