@@ -14,8 +14,9 @@ from onefold.core.entry import UNKNOWN
 from onefold.drive import Merged, guard, merging, waiting
 from onefold.drive.guard import Call
 from onefold.stores.memory import MemoryStore
-from tests.fast.drive.test_merging import Gate, change
+from tests.fast.drive.test_merging import change
 from tests.interrupts import UNSTARTED, every_line
+from tests.processes.drive.test_merging_threads import Gate
 from tests.waiting import PATIENCE, wait_for
 
 
@@ -56,6 +57,18 @@ def test_an_interrupt_before_any_line_of_a_leader_leaves_the_others_with_an_answ
 
     assert len(struck) > 20
     assert ends == [2], "told to both others in the attempt that got through"
+
+
+def test_an_interrupt_before_any_line_leaves_the_queue_to_the_others(monkeypatch):
+    monkeypatch.setattr(guard, "LOOK", 0.01)
+    merged = Merged(MemoryStore())
+
+    for at, line in every_line([merging, guard], lambda at: merged.swap([change(f"struck {at}")])):
+        other = threading.Thread(target=merged.swap, args=([change(f"other {at}")],), daemon=True)
+        other.start()
+        other.join(PATIENCE)
+        assert not other.is_alive(), f"another thread hangs after a strike at {line}"
+        assert merged.swap([change(f"next {at}")])[0] is not UNKNOWN
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
