@@ -44,6 +44,14 @@ def test_a_heart_renews_everything_in_one_batch_and_drops_what_is_dropped():
     assert store.sizes[-1] == 1
 
 
+def test_a_heart_with_nothing_to_keep_alive_starts_no_thread():
+    heart = Heart(lambda: Ports(MemoryStore()))
+
+    heart.add()
+
+    assert heart._thread is None
+
+
 def test_a_shorter_lease_wakes_a_heart_that_rests():
     store = Counting()
     heart = Heart(lambda: Ports(store))  # type: ignore[arg-type]

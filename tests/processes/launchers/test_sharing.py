@@ -1,4 +1,5 @@
-"""Tests that share a server run in one process, so that a run starts it once."""
+"""Tests that share a server run in one process, so that a run starts it once; a server that starts quickly
+may start twice, but the tests of one file stay together."""
 
 import pytest
 
@@ -9,26 +10,29 @@ import os
 from pathlib import Path
 import pytest
 
-@pytest.mark.store("redis")
+@pytest.mark.store("NAME")
 @pytest.mark.parametrize("number", range(6))
 def test_by_its_mark(number): note()
 
 @pytest.mark.parametrize("number", range(6))
-def test_by_its_fixture(number, redis_server): note()
+def test_by_its_fixture(number, NAME_server): note()
 
 @pytest.fixture(scope="session")
-def redis_server(): pass
+def NAME_server(): pass
 
 def note():
     Path(f"in.{os.getpid()}").touch()
 """
 
 
-def test_tests_of_one_server_stay_in_one_process(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("server", ["redis", "postgresql"])
+def test_tests_of_one_file_and_server_stay_in_one_process(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: str
+):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeini(f"[pytest]\npythonpath = {ROOT}\nmarkers = store(name)\naddopts = -p xdist")
     pytester.makeconftest('pytest_plugins = ["tests.launchers.fixtures"]')
-    pytester.makepyfile(SUITE)
+    pytester.makepyfile(SUITE.replace("NAME", server))
 
     pytester.runpytest_subprocess("-n", "2", "--dist", "loadgroup").assert_outcomes(passed=12)
 

@@ -17,7 +17,15 @@ from onefold.drive import Threaded
 from onefold.stores.memory import MemoryStore
 from onefold.stores.sqlite import SqliteStore
 from tests.fast.ledger.doors import Time, stored
-from tests.fast.ledger.test_life import KEY, SHORT, renewed
+from tests.fast.ledger.test_life import (
+    KEY,
+    SHORT,
+    renewed,
+    # Once more with a thread that beats: in fast tests the loop does.
+    test_a_forgotten_claim_ends_with_its_lease,  # noqa: F401
+    test_a_heartbeat_survives_a_store_that_loses_replies,  # noqa: F401
+    test_an_effect_is_told_that_its_lease_is_gone,  # noqa: F401
+)
 from tests.waiting import until, wait_for
 
 

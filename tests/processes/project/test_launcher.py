@@ -210,6 +210,21 @@ def test_coverage_is_required_of_whole_runs_only(checkout, args, whole):
     assert counted == (["fast", "processes"] if whole else [])
 
 
+def test_a_whole_run_ends_with_a_judgement_on_coverage(checkout, monkeypatch):
+    launcher, ran = load(checkout / "dev"), []
+    (checkout / ".dev").mkdir()
+    for name in ("ONEFOLD_COUNTS", "ONEFOLD_INSTALL_SERVERS", "CI"):
+        monkeypatch.setenv(name, "")  # taken back afterwards: the launcher sets the first two
+    monkeypatch.setattr(launcher, "ready_with_servers", lambda: "python")
+    monkeypatch.setattr(launcher, "run_stages", lambda chore, stages: ran.extend(stages) or 0)
+
+    launcher.test([])
+
+    stages = ["format", "lint", "types", "fast", "servers", "processes", "coverage"]
+    assert [name for name, _ in ran] == stages
+    assert ran[-1][1] == ["python", "-m", "coverage", "report"]
+
+
 def test_servers_are_installed_only_where_that_was_allowed(checkout, monkeypatch):
     launcher = load(checkout / "dev")
     monkeypatch.setenv("CI", "")

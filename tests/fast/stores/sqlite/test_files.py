@@ -16,9 +16,8 @@ from onefold.core.key import Key
 from onefold.ledger import AsyncLedger, Ledger
 from onefold.stores.sqlite import SqliteStore
 from tests.fast.stores.sqlite.ledgers import KEYS, NEW, inserts, is_whole, made
-from tests.processes.stores.sqlite.neighbours import FORKING
 
-pytestmark = [pytest.mark.store("sqlite"), pytest.mark.filterwarnings(FORKING)]
+pytestmark = pytest.mark.store("sqlite")
 
 
 def refused(path: Path | str, create: bool = True) -> str:

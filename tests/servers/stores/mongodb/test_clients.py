@@ -3,6 +3,10 @@
 from contextlib import closing
 from typing import Any
 
+import pytest
+
+pytest.importorskip("pymongo", reason="pymongo is not installed: it comes with the test servers")
+
 from onefold import stores
 from onefold.stores.mongodb.address import address
 from onefold.stores.mongodb.client import Link
