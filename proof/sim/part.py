@@ -60,22 +60,13 @@ def hunt(name: str, start: int, count: int) -> Found:
         return {"bug": name, "found": None, "error": str(error)}
 
 
-def survey(name: str, start: int, count: int) -> Found:
-    """Plant a bug and tell which checkers see it in a range of seeds."""
-    bug = named(name)
-    plant(bug)
-    found = lived(range(start, start + count), bug.history)
-    seen = {checker for broken in found for checker in broken["checkers"]}
-    return {"bug": name, "checkers": sorted(seen)}
-
-
 def main(args: Sequence[str]) -> None:
-    """Do what the arguments say: walk START COUNT, work START COUNT, hunt or survey NAME START COUNT."""
+    """Do what the arguments say: walk START COUNT, work START COUNT, hunt NAME START COUNT."""
     verb, *rest = args
     if verb in ("walk", "work"):
         told = walk(int(rest[0]), int(rest[1]), "ledger" if verb == "walk" else "worker")
     else:
-        told = {"hunt": hunt, "survey": survey}[verb](rest[0], int(rest[1]), int(rest[2]))
+        told = hunt(rest[0], int(rest[1]), int(rest[2]))
     sys.stdout.write(json.dumps(told) + "\n")
 
 

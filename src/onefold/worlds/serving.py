@@ -167,8 +167,8 @@ class StandIn(ABC):
         if self._socket:
             self._leave()
             raise RuntimeError(
-                f"the URL of {type(self).__name__} was read before `with`, which bound a real socket: "
-                "read it inside, or give an address with at()"
+                f"the URL of {type(self).__name__} was read before it served, which bound a real socket: "
+                "read it inside of the block, or give an address with at()"
             )
 
     def _hang_up(self) -> None:

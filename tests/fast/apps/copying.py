@@ -24,7 +24,7 @@ from onefold.worlds.orders import OrderBook
 from onefold.worlds.polymarket import Polymarket
 from tests.fast.worker.stage import run_until
 
-ALL = Rule(ratio=0.5, max_order=1e9, max_orders=1000, max_loss=1e9, only_held=False)
+ALL = Rule(ratio=0.5, max_order=1e9, max_orders=1000, only_held=False)
 QUICK = Terms(lease=60, backoff=(0.05, 0.3), attempts=20)
 """Nobody dies on this stage; so a lease outlasts whatever holds the machine up, and no attempt is lost."""
 

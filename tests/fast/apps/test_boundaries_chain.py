@@ -335,8 +335,13 @@ def test_a_node_whose_word_of_itself_cannot_be_read_is_no_node(latest):
 
 # ----- the whole source, over answers that are mutated
 
-SHARE = 5
-"""The whole source reads a fifth of the pages: it takes longer than its parsers."""
+LEAST, SHARE = 300, 5
+"""The whole source reads a fifth of the pages, but so many in every run: it takes longer than its parsers."""
+
+
+def share(count: int) -> int:
+    """Return how many pages the whole source reads."""
+    return max(LEAST, count // SHARE)
 
 
 class Pool:
@@ -411,7 +416,7 @@ def test_a_page_of_receipts_survives_a_mutated_one(sample, both, count):
 
     async def read() -> Iterator[tuple[mutations.Page, str, Page]]:
         found = []
-        for page in pages(sample.receipts, owners={"transactionHash": OTHER}, count=count // SHARE):
+        for page in pages(sample.receipts, owners={"transactionHash": OTHER}, count=share(count)):
             posts = Answers(sample)
             posts.both = both
             transaction = _asked(sample.receipts, page)[page.spoiled]
@@ -433,7 +438,7 @@ def test_a_page_of_receipts_survives_a_mutated_one(sample, both, count):
         if not both:
             assert parts == true, f"{said}: the other node shows it whole"
         seen += 1
-    assert seen > count // SHARE * 5 / 6
+    assert seen > share(count) * 5 / 6
 
 
 def far_away(receipt: dict[str, Any]) -> dict[str, Any]:
@@ -463,7 +468,7 @@ def test_a_receipt_of_a_block_that_cannot_be_is_asked_of_another_node(wrong):
 
 def test_a_mutated_head_or_log_does_not_keep_the_source_from_the_next_trades(sample, count):
     async def read() -> None:
-        for page in pages(messages(sample), count=count // SHARE):
+        for page in pages(messages(sample), count=share(count)):
             said = f"seed {page.seed}: {page.how}"
             made = await source(sample, Answers(sample))
             for text in page.rows:

@@ -39,8 +39,8 @@ def test_the_help_of_every_command_has_one_example(path: str):
 def shop(here: Path, cli: Cli) -> Path:
     """A folder in which a worker ran, with a ledger that has something of everything."""
     open_shop(here)
-    cli("run", "prices", "--once")
-    cli("settings", "put", "whales.subscribers", "subscribers.json")
+    assert cli("run", "prices", "--once").exit_code == Code.FINE
+    assert cli("settings", "put", "whales.subscribers", "subscribers.json").exit_code == Code.FINE
     store = SqliteStore("onefold.db")
     gap = {
         "pipeline": "prices",

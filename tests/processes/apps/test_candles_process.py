@@ -46,7 +46,7 @@ lease = "1s"
 @pytest.fixture(
     params=[
         pytest.param("sqlite", marks=pytest.mark.store("sqlite")),
-        pytest.param("postgresql", marks=[pytest.mark.slow, pytest.mark.store("postgresql")]),
+        pytest.param("postgresql", marks=pytest.mark.store("postgresql")),
     ]
 )
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:

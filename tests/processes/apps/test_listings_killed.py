@@ -10,18 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from onefold.runtime import now
 from onefold.worlds.chat import TOKEN, ChatWorld
 from onefold.worlds.listings import ListingSites, draw, sections
 from onefold.worlds.mischief import Mischief
-from tests.databases import Place
-from tests.fast.apps.letting import expected, heard, place
+from tests.databases import POSTGRESQL, SQLITE, Place, opened
+from tests.fast.apps.letting import expected, heard, make_tables
 from tests.fast.apps.test_listings import audience
 from tests.waiting import wait_for
 
-__all__ = ["place"]
-
 LOG = "log.txt"
+
+
+@pytest.fixture(params=[SQLITE, POSTGRESQL])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A database with a ledger and the tables of listings. A server has to end what a dead client began."""
+    for one in opened(request, tmp_path):
+        make_tables(one)
+        yield one
 
 
 def configured(folder: Path, place: Place, world: ListingSites, chat: ChatWorld) -> None:

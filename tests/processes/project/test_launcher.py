@@ -211,12 +211,17 @@ def test_coverage_is_required_of_whole_runs_only(checkout, args, whole):
 
 
 def test_a_whole_run_ends_with_a_judgement_on_coverage(checkout, monkeypatch):
-    launcher, ran = load(checkout / "dev"), []
+    launcher, ran = load(checkout / "dev"), list[tuple[str, list[str]]]()
     (checkout / ".dev").mkdir()
+
+    def noted(chore: str, stages: list[tuple[str, list[str]]]) -> int:
+        ran.extend(stages)
+        return 0
+
     for name in ("ONEFOLD_COUNTS", "ONEFOLD_INSTALL_SERVERS", "CI"):
         monkeypatch.setenv(name, "")  # taken back afterwards: the launcher sets the first two
     monkeypatch.setattr(launcher, "ready_with_servers", lambda: "python")
-    monkeypatch.setattr(launcher, "run_stages", lambda chore, stages: ran.extend(stages) or 0)
+    monkeypatch.setattr(launcher, "run_stages", noted)
 
     launcher.test([])
 

@@ -7,7 +7,11 @@ import anyio
 import pytest
 
 from onefold.runtime import Runtime, current, monotonic, now
-from tests.fast.runtime.test_current import Elsewhere
+from tests.fast.runtime.test_current import (
+    Elsewhere,
+    test_a_websocket_that_nobody_serves_is_refused,  # noqa: F401  (by the system)
+    test_streams_are_connections,  # noqa: F401  (over real sockets)
+)
 
 
 def test_outside_of_a_worker_the_runtime_is_the_real_one():

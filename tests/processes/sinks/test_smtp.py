@@ -6,7 +6,11 @@ import asyncio
 
 import pytest
 
-from tests.fast.sinks.test_smtp import Scripted, mailed
+from tests.fast.sinks.test_smtp import (
+    Scripted,
+    mailed,
+    test_a_name_that_cannot_be_one_was_certainly_not_asked,  # noqa: F401  (by the resolver of the system)
+)
 from tests.servers.stores.tls import AUTHORITY
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.databases import SQLITE, Place, opened
+from tests.databases import MARIADB, POSTGRESQL, SQLITE, Place, opened
 from tests.fast.sinks.stage import records, run_until, settled, states, worker
 from tests.fast.sinks.tables import ids, log, logged, make_tables
 
@@ -31,7 +31,7 @@ worker(records(5), Waits(url, "flat_log", row), url).run()
 """
 
 
-@pytest.fixture(params=[SQLITE])
+@pytest.fixture(params=[SQLITE, POSTGRESQL, MARIADB])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     for one in opened(request, tmp_path):
         make_tables(one)

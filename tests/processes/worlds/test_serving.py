@@ -79,7 +79,7 @@ def test_a_url_that_was_read_too_early_is_not_served_on_a_loop():
     async def main() -> None:
         site = one_site()
         assert site.url
-        with pytest.raises(RuntimeError, match="the URL of Site was read before `with`"):
+        with pytest.raises(RuntimeError, match="the URL of Site was read before it served"):
             await site.__aenter__()
         assert not site.running
 

@@ -12,6 +12,7 @@ from tests.fast.apps.letting import make_tables
 from tests.fast.apps.test_listings import (  # noqa: F401
     test_every_flat_is_told_once_to_everybody_whom_it_fits_over_a_restart_in_the_middle,
     test_whatever_the_seed_every_flat_is_told_once_by_workers_that_take_turns,
+    test_with_its_ledger_elsewhere_every_flat_is_still_told_once,
 )
 from tests.fast.apps.test_listings_notifier import (  # noqa: F401
     test_a_chat_that_blocked_the_bot_is_parked_once_and_left_out_until_a_person_lets_it_in,
@@ -26,6 +27,7 @@ from tests.fast.apps.test_listings_notifier import (  # noqa: F401
 from tests.fast.apps.test_listings_tables import (  # noqa: F401
     seed,
     test_a_backfill_marks_only_what_was_applied_and_not_every_row_whose_item_exists,
+    test_a_broken_row_or_an_unknown_connector_is_parked_with_the_reason_in_its_row,
     test_a_listing_and_the_mark_of_its_row_are_written_together_or_not_at_all,
     test_a_migration_is_done_once_and_what_is_as_it_must_be_needs_nothing,
     test_a_migration_keeps_ids_rows_and_columns_of_the_users_own,

@@ -29,8 +29,10 @@ def store(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def seed(mongodb_url: str) -> Iterator[Any]:
     """Return the database of the seed."""
-    pymongo = pytest.importorskip("pymongo")
-    with closing(pymongo.MongoClient(mongodb_url)) as client:
+    import pymongo  # it comes with the test servers, as the server does
+
+    client: Any = pymongo.MongoClient(mongodb_url)
+    with closing(client):
         yield client.get_default_database()
 
 

@@ -18,6 +18,7 @@ from tests.fast.sinks.test_bars import (  # noqa: F401
     test_a_clean_up_that_fails_changes_nothing,
     test_a_cleaned_table_takes_new_bars_and_no_second_row_of_a_key,
     test_a_late_provisional_bar_never_replaces_the_final_one,
+    test_a_slow_answer_to_an_earlier_asking_never_replaces_a_correction,
     test_a_span_is_read_half_open_and_by_symbol_and_timeframe,
     test_a_table_in_which_a_bar_could_stand_twice_is_refused_with_what_to_do,
     test_a_table_with_duplicates_is_cleaned_by_rank_and_not_by_time_of_arrival,

@@ -18,6 +18,7 @@ from tests.fast.sinks.tables import make_tables, row
 from tests.fast.sinks.test_table import (  # noqa: F401
     test_a_commit_whose_answer_is_lost_does_not_write_the_row_again,
     test_a_competitor_that_holds_the_key_is_waited_for_and_then_left_alone,
+    test_a_ledger_in_another_database_is_refused_and_nothing_is_written,
     test_a_poison_row_is_split_out_and_parked_with_its_error_and_its_neighbours_go_through,
     test_a_row_that_is_rejected_is_parked_at_once,
     test_a_table_that_is_not_there_parks_nothing,
