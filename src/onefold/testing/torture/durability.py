@@ -64,7 +64,10 @@ def _one(
 ) -> Losses:
     where, numbers = setting.url(url), count()
     acknowledged: list[Key] = []
-    with place(scheme).lend(where):
+    with place(scheme).lend(url):
+        # Made by the plain URL: a killed server must lose entries, not the tables that they are in.
+        with closing(connect(url)) as store:
+            store.get([])
         for kill in range(kills):
             setting.change(where)
             _write_and_kill(where, f"{setting.name} {kill}", numbers, acknowledged, restart)
@@ -93,13 +96,16 @@ def _write_and_kill(
                     enough.set()
 
     writers = [threading.Thread(target=write) for _ in range(WRITERS)]
-    for writer in writers:
-        writer.start()
-    enough.wait(60)
-    restart()
-    stop.set()
-    for writer in writers:
-        writer.join()
+    try:
+        for writer in writers:
+            writer.start()
+        enough.wait(60)
+        restart()
+    finally:  # also if this process is told to stop: it would wait for its writers forever
+        stop.set()
+        for writer in writers:
+            if writer.ident:  # it was started
+                writer.join()
 
 
 def _read(store: Store, keys: Sequence[Key]) -> list[Seen]:
