@@ -1,4 +1,7 @@
-"""A source that is much faster than its sink is slowed down by it: the memory of a worker stays flat."""
+"""A source that is much faster than its sink is slowed down by it: the memory of a worker stays flat.
+
+Only what Python allocates is measured, not the memory of libraries written in C.
+"""
 
 from __future__ import annotations
 

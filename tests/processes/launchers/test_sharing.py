@@ -1,5 +1,7 @@
-"""Tests that share a server run in one process, so that a run starts it once; a server that starts quickly
-may start twice, but the tests of one file stay together."""
+"""Tests that share a server run in one process, so that a run starts it once.
+
+A server that starts quickly may start twice, but the tests of one file stay together.
+"""
 
 import pytest
 
